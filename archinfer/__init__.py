@@ -1,0 +1,1 @@
+"""archinfer: what the speed of a language model says about its size."""

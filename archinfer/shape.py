@@ -1,0 +1,136 @@
+"""What the cost model sees of a model: layers by kind, in numbers or arrays of numbers.
+
+`architecture.py` makes a `ModelShape` of a real model (scalars), `family.py` makes one of the
+solver's (total, active, layers) points (arrays). Everything downstream takes either: each field
+may be a float or an array, and all arrays of one shape broadcast together.
+
+Parameters are counts of numbers, never bytes: the weight format is the deployment's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["DENSE_CHAIN", "Cache", "FloatArray", "LayerGroup", "ModelShape", "Number"]
+
+FloatArray: TypeAlias = NDArray[np.float64]
+Number: TypeAlias = float | FloatArray
+
+DENSE_CHAIN = 10
+"""Dependent all-reduces of one dense grouped-query layer: norm, QKV, scores, softmax max,
+softmax sum, attention output, O, norm, up+gate, down (counted in WaferLLM's decode.csl)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """One kind of key-value storage that a layer keeps for every sequence.
+
+    Attributes:
+        values_per_token: numbers stored per cached token in one layer (K and V together).
+        window_tokens: most tokens that are kept (inf: all of them).
+        read_tokens: most tokens read in one decode step (inf: all that are kept);
+            smaller than the window for sparse attention.
+        macs_per_token: multiply-accumulates per token read (scores and weighted sum,
+            all query heads).
+        bits: bits of one stored number; None: the deployment's KV format.
+    """
+
+    values_per_token: Number
+    window_tokens: Number = np.inf
+    read_tokens: Number = np.inf
+    macs_per_token: Number = 0.0
+    bits: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LayerGroup:
+    """`count` decoder layers of one kind; every other figure is of ONE such layer.
+
+    Attributes:
+        count: how many layers of this kind.
+        shared_params: parameters that every token reads: attention, norms, biases, router,
+            shared experts, dense MLP. `vector_params` is a part of it.
+        vector_params: norms, biases and other parameters outside matrix products.
+        routed_params: parameters of all routed experts together (0: a dense layer).
+        experts: routed experts that have weights.
+        experts_per_token: mean number of those that one token uses.
+        caches: key-value storage of the layer.
+        state_bytes: recurrent and convolution state, per sequence, whatever the context.
+        reductions: longest chain of dependent all-reduces (DENSE_CHAIN for dense GQA).
+    """
+
+    count: Number
+    shared_params: Number
+    vector_params: Number = 0.0
+    routed_params: Number = 0.0
+    experts: Number = 1.0
+    experts_per_token: Number = 1.0
+    caches: tuple[Cache, ...] = ()
+    state_bytes: Number = 0.0
+    reductions: Number = DENSE_CHAIN
+
+    @property
+    def routed_active_params(self) -> Number:
+        """Routed-expert parameters that one token reads in this layer (mean)."""
+        return self.routed_params * (self.experts_per_token / self.experts)
+
+    @property
+    def active_params(self) -> Number:
+        """Parameters that one token reads in this layer."""
+        return self.shared_params + self.routed_active_params
+
+    @property
+    def total_params(self) -> Number:
+        """Parameters stored for this layer."""
+        return self.shared_params + self.routed_params
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """A decoder as the cost model sees it.
+
+    Attributes:
+        groups: the layers by kind, in order of first appearance.
+        hidden_size: width of the residual stream.
+        lookup_params: embedding tables, of which a pass reads one row per token.
+        head_params: matrix of the LM head, read whole (also where it is the tied embedding).
+        tied: the head is the embedding table, stored and counted once.
+        extra_params: parameters outside layers read in each pass (final norm).
+        inactive_params: stored parameters that the convention leaves out of `active`
+            although they are not routed experts (n-gram tables).
+    """
+
+    groups: tuple[LayerGroup, ...]
+    hidden_size: Number
+    lookup_params: Number = 0.0
+    head_params: Number = 0.0
+    tied: bool = False
+    extra_params: Number = 0.0
+    inactive_params: Number = 0.0
+    name: str = field(default="", compare=False)
+
+    @property
+    def layers(self) -> Number:
+        """Decoder layers of all kinds."""
+        return sum((g.count for g in self.groups), start=0.0)
+
+    @property
+    def outside_params(self) -> Number:
+        """Parameters stored outside the layers: embedding, untied head, final norm."""
+        head = 0.0 if self.tied else self.head_params
+        return self.lookup_params + head + self.extra_params
+
+    @property
+    def total_params(self) -> Number:
+        """All stored parameters; embedding and head counted once if tied."""
+        return sum((g.count * g.total_params for g in self.groups), start=self.outside_params)
+
+    @property
+    def active_params(self) -> Number:
+        """Total minus the routed experts a token does not use (embedding and head are in)."""
+        outside = self.outside_params - self.inactive_params
+        return sum((g.count * g.active_params for g in self.groups), start=outside)
