@@ -1,0 +1,262 @@
+"""Quantities as people write them ("44 GB", "21 PB/s", "2T", "3 us") and base SI numbers.
+
+Rules, without exception:
+
+* Prefixes are decimal: k = 1e3, M = 1e6, G = 1e9, T = 1e12, P = 1e15, E = 1e18. `128k` tokens
+  are 128,000. Binary ones must be written: Ki = 1024, Mi, Gi, Ti, Pi, Ei.
+* Units are case-sensitive: `B` is bytes and `b` is bits, `M` is mega and `m` is milli. Only kilo
+  may be either `k` or `K`.
+* Counts (parameters, tokens) use k, M, B (billion; G means the same) and T (trillion).
+* No number is negative, and none is infinite or NaN.
+
+Base units: bytes, bytes/s, seconds, watts, hertz, FLOP, FLOP/s, tokens, tokens/s, bits, cycles,
+dollars, dollars/hour; a ratio is a plain number (`91 %` is 0.91).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from archinfer.errors import UnitError
+
+__all__ = ["DIMENSIONS", "Dimension", "expected", "format_quantity", "parse", "parse_range"]
+
+_SMALL: Final = {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "m": 1e-3, "": 1.0}
+_LARGE: Final = {
+    "": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+}  # fmt: skip
+_BINARY: Final = {p + "i": 1024.0**i for i, p in enumerate("KMGTPE", start=1)}
+_COUNT: Final = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T": 1e12}
+
+
+def _units(prefixes: dict[str, float], *names: str, scale: float = 1.0) -> dict[str, float]:
+    return {prefix + name: factor * scale for prefix, factor in prefixes.items() for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One kind of quantity.
+
+    Attributes:
+        noun: what messages call it, after "is not" or "expected".
+        examples: texts that parse.
+        units: every accepted unit and its factor to the base unit ("" where a plain number is).
+        shown: (factor, unit) from small to large, from which `format_quantity` chooses.
+    """
+
+    noun: str
+    examples: tuple[str, ...]
+    units: dict[str, float]
+    shown: tuple[tuple[float, str], ...]
+
+
+def _shown(unit: str, prefixes: str, first: int = 0) -> tuple[tuple[float, str], ...]:
+    return tuple((10.0 ** (3 * (i + first)), f"{p.strip()}{unit}") for i, p in enumerate(prefixes))
+
+
+_BYTES: Final = _units(_LARGE | _BINARY, "B")
+_BYTES_PER_S: Final = _units(_LARGE | _BINARY, "B/s", "Bps") | _units(
+    _LARGE | _BINARY, "b/s", "bit/s", "bps", scale=1 / 8
+)
+_TOKENS_SHOWN: Final = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "B"), (1e12, "T"))
+
+DIMENSIONS: Final[dict[str, Dimension]] = {
+    "bytes": Dimension("a quantity in bytes", ("44 GB", "44 GiB"), _BYTES, _shown("B", " kMGTPE")),
+    "bytes_per_s": Dimension(
+        "a bandwidth in bytes or bits per second",
+        ("21 PB/s", "1.2 Tb/s"),
+        _BYTES_PER_S,
+        _shown("B/s", " kMGTPE"),
+    ),
+    "count": Dimension(
+        "a count (k, M, B = billion, T = trillion)", ("2T", "150B"), _COUNT, _TOKENS_SHOWN
+    ),
+    "tokens": Dimension(
+        "a number of tokens (128k = 128,000; 128Ki = 131,072)",
+        ("128k", "4096"),
+        _units(_COUNT | _BINARY, "", "tokens", "token"),
+        _TOKENS_SHOWN,
+    ),
+    "seconds": Dimension(
+        "a time", ("3 us", "5 ms"), _units(_SMALL, "s"), _shown("s", "num ", first=-3)
+    ),
+    "watts": Dimension("a power", ("23 kW", "700 W"), _units(_LARGE, "W"), _shown("W", " kMG")),
+    "hertz": Dimension(
+        "a frequency", ("1.1 GHz", "850 MHz"), _units(_LARGE, "Hz"), _shown("Hz", " kMGT")
+    ),
+    "flops": Dimension(
+        "a number of floating-point operations",
+        ("2 GFLOP",),
+        _units(_LARGE, "FLOP", "FLOPs"),
+        _shown("FLOP", " kMGTPE"),
+    ),
+    "flops_per_s": Dimension(
+        "a rate of operations",
+        ("15.6 PFLOP/s", "624 TOP/s"),
+        _units(_LARGE, "FLOP/s", "FLOPs/s", "FLOPS", "OP/s", "OPs/s", "OPS"),
+        _shown("FLOP/s", " kMGTPE"),
+    ),
+    "tokens_per_s": Dimension(
+        "a speed in tokens per second",
+        ("750", "1.8k tokens/s"),
+        _units(_COUNT, "", "tokens/s", "token/s", "tok/s"),
+        ((1.0, "tokens/s"), (1e6, "Mtokens/s")),
+    ),
+    "bits": Dimension(
+        "a number of bits", ("4.5 bits", "8"), {"": 1.0, "bit": 1.0, "bits": 1.0, "b": 1.0},
+        ((1.0, "bits"),),
+    ),
+    "cycles": Dimension(
+        "a number of clock cycles", ("5 cycles", "0.81"), {"": 1.0, "cycle": 1.0, "cycles": 1.0},
+        ((1.0, "cycles"),),
+    ),
+    "number": Dimension("a plain number", ("10", "0.5"), {"": 1.0}, ((1.0, ""),)),
+    "ratio": Dimension("a ratio", ("91 %", "0.91"), {"": 1.0, "%": 0.01}, ((0.01, "%"),)),
+    "dollars": Dimension(
+        "an amount of dollars",
+        ("2.5M USD", "$30k"),
+        _units(_COUNT, "USD"),
+        ((1.0, "USD"), (1e3, "k USD"), (1e6, "M USD"), (1e9, "B USD")),
+    ),
+    "dollars_per_hour": Dimension(
+        "dollars per hour",
+        ("2.5 USD/h", "$2.5/h"),
+        _units(_COUNT, "USD/h", "USD/hour"),
+        ((1.0, "USD/h"), (1e3, "k USD/h"), (1e6, "M USD/h")),
+    ),
+}  # fmt: skip
+
+_NO_SPACE: Final = frozenset({"", "k", "M", "B", "T"})
+_NUMBER: Final = re.compile(r"(\d(?:_?\d)*\.?\d*|\.\d+)(e[+-]?\d{1,4})?", re.IGNORECASE | re.ASCII)
+
+
+def expected(dimension: str) -> str:
+    """What a message says it wanted: "a quantity in bytes such as '44 GB' or '44 GiB'"."""
+    kind = DIMENSIONS[dimension]
+    return f"{kind.noun} such as {' or '.join(map(repr, kind.examples))}"
+
+
+def parse(text: str | float, dimension: str) -> float:
+    """The quantity in base SI units.
+
+    Args:
+        text: what the user wrote; a bare int or float counts as a text without a unit.
+        dimension: a key of DIMENSIONS.
+
+    Raises:
+        UnitError: no number, a negative or non-finite one, or a unit of something else;
+            the message says what was expected.
+    """
+    return _parse(text, dimension)[0]
+
+
+def parse_range(text: str | float, dimension: str) -> tuple[float, float]:
+    """(low, high) of "70:100", "2T:4T", "0.9T:", ":5" or "88" (both ends alike).
+
+    An open low end is 0, an open high end is infinity. "2:4T" is refused: it could mean either
+    2 or 2T.
+
+    Raises:
+        UnitError: as `parse`; also low above high, or no end at all.
+    """
+    if not isinstance(text, str) or ":" not in text:
+        value = parse(text, dimension)
+        return value, value
+    low_text, _, high_text = (part.strip() for part in text.partition(":"))
+    if not low_text and not high_text:
+        raise UnitError(f"{_show(text)}: a range needs at least one end; expected for example "
+                        f"'{_example_range(dimension)}'")  # fmt: skip
+    low, low_unit = _parse(low_text, dimension) if low_text else (0.0, "")
+    high, high_unit = _parse(high_text, dimension) if high_text else (math.inf, "")
+    if low_text and high_text and low > 0.0 and high_unit and not low_unit:
+        raise UnitError(
+            f"{_show(text)}: only one end has a unit; write '{low_text}{high_unit}:{high_text}' "
+            f"or give both in plain numbers"
+        )
+    if low > high:
+        raise UnitError(f"{_show(text)}: the low end is above the high end")
+    return low, high
+
+
+def format_quantity(value: float, dimension: str, digits: int = 4) -> str:
+    """The text of a base SI number, with `digits` significant digits; `parse` reads it back.
+
+    Negative numbers keep their sign (a slack can be one) and infinity is "inf"; `parse` takes
+    neither.
+
+    Raises:
+        ValueError: NaN.
+    """
+    if math.isnan(value):
+        raise ValueError("NaN is not a quantity")
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    sign, size = ("-", -value) if value < 0 else ("", float(value))
+    shown = DIMENSIONS[dimension].shown
+    rounded = float(f"{size:.{digits}g}")
+    factor, unit = shown[0]
+    if rounded == 0.0:
+        factor, unit = min(shown, key=lambda s: abs(math.log(s[0])))
+    for candidate in shown:
+        if rounded >= candidate[0] * (1 - 1e-12):
+            factor, unit = candidate
+    mantissa = f"{size / factor:.{digits}g}"
+    if "e" in mantissa and 1.0 <= float(mantissa) < 1e15:
+        mantissa = f"{float(mantissa):.0f}"
+    space = "" if unit in _NO_SPACE or unit.startswith(("k USD", "M USD", "B USD")) else " "
+    return f"{sign}{mantissa}{space}{unit}"
+
+
+def _parse(text: str | float, dimension: str) -> tuple[float, str]:
+    kind = DIMENSIONS[dimension]
+    if isinstance(text, bool) or not isinstance(text, str | int | float):
+        raise UnitError(f"{_show(text)} is not {kind.noun}; {_examples(kind)}")
+    raw = text if isinstance(text, str) else repr(text)
+    body = raw.strip()
+    currency = "USD" in "".join(kind.units) and body.startswith("$")
+    match = _NUMBER.match(body[1:].lstrip() if currency else body)
+    if match is None:
+        found = "a negative number" if body.startswith("-") else f"not {kind.noun}"
+        raise UnitError(f"{_show(raw)} is {found}; {_examples(kind)}")
+    unit = "".join(match.string[match.end() :].split())
+    if currency and "USD" not in unit:
+        magnitude, slash, per = unit.partition("/")
+        unit = f"{magnitude}USD{slash}{per}"
+    if unit not in kind.units:
+        raise UnitError(f"{_show(raw)}: {_wrong_unit(unit, kind)}; {_examples(kind)}")
+    number = match.group(0).replace("_", "")
+    value = float(number) * kind.units[unit]
+    if unit == "%":
+        value = float(number) / 100.0
+    if not math.isfinite(value):
+        raise UnitError(f"{_show(raw)} is too large a number; {_examples(kind)}")
+    return value, unit
+
+
+def _wrong_unit(unit: str, kind: Dimension) -> str:
+    if not unit:
+        return f"a number without a unit is not {kind.noun}"
+    same = [u for u in kind.units if u.lower() == unit.lower()]
+    if same:
+        hint = f" (units are case-sensitive: did you mean {same[0]!r}?)"
+    else:
+        others = [other.noun for other in DIMENSIONS.values() if unit in other.units]
+        hint = f" ({unit!r} is {others[0]})" if others else ""
+    return f"unit {_show(unit)} is not {kind.noun}{hint}"
+
+
+def _examples(kind: Dimension) -> str:
+    return f"expected for example {', '.join(map(repr, kind.examples))}"
+
+
+def _example_range(dimension: str) -> str:
+    first = DIMENSIONS[dimension].examples[0]
+    return f"{first}:"
+
+
+def _show(found: object) -> str:
+    text = repr(found)
+    return text if len(text) <= 60 else f"{text[:56]}...{text[-1]}"
