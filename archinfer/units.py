@@ -22,7 +22,15 @@ from typing import Final
 
 from archinfer.errors import UnitError
 
-__all__ = ["DIMENSIONS", "Dimension", "expected", "format_quantity", "parse", "parse_range"]
+__all__ = [
+    "DIMENSIONS",
+    "Dimension",
+    "base_unit",
+    "expected",
+    "format_quantity",
+    "parse",
+    "parse_range",
+]
 
 _SMALL: Final = {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "m": 1e-3, "": 1.0}
 _LARGE: Final = {
@@ -129,6 +137,21 @@ DIMENSIONS: Final[dict[str, Dimension]] = {
     ),
 }  # fmt: skip
 
+_BASE: Final = {
+    "bytes": "B",
+    "bytes_per_s": "B/s",
+    "seconds": "s",
+    "watts": "W",
+    "hertz": "Hz",
+    "flops": "FLOP",
+    "flops_per_s": "FLOP/s",
+    "tokens": "tokens",
+    "tokens_per_s": "tokens/s",
+    "bits": "bits",
+    "cycles": "cycles",
+    "dollars": "USD",
+    "dollars_per_hour": "USD/h",
+}
 _NO_SPACE: Final = frozenset({"", "k", "M", "B", "T"})
 _NUMBER: Final = re.compile(r"(\d(?:_?\d)*\.?\d*|\.\d+)(e[+-]?\d{1,4})?", re.IGNORECASE | re.ASCII)
 
@@ -260,3 +283,8 @@ def _example_range(dimension: str) -> str:
 def _show(found: object) -> str:
     text = repr(found)
     return text if len(text) <= 60 else f"{text[:56]}...{text[-1]}"
+
+
+def base_unit(dimension: str) -> str:
+    """The unit in which `parse` returns a dimension; "" for plain numbers."""
+    return _BASE.get(dimension, "")

@@ -1,0 +1,487 @@
+"""A hardware profile: every figure of a machine in SI units, with its source and uncertainty.
+
+Profiles are YAML files (`hardware/*.yaml`, shipped with the package). `Hardware.load` validates
+one and returns a flat frozen dataclass; no file format reaches the code that computes with it.
+The validation model is in `hardware_schema.py` and is imported only to read a file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from archinfer import units
+from archinfer.errors import InputError, UnitError, UnknownNameError
+from archinfer.shape import FloatArray, Number
+
+if TYPE_CHECKING:
+    from archinfer.hardware_schema import Profile
+
+__all__ = ["KEYS", "NUMBER_FORMATS", "TABLES", "Figure", "Hardware", "Key"]
+
+NUMBER_FORMATS: Final = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4", "int4")
+"""Number formats that may have a peak of their own."""
+
+_SAME_UNITS: Final = {"mxfp8": "fp8", "mxfp4": "fp4", "nvfp4": "fp4"}
+_WIDER: Final = ("bf16", "fp16", "tf32", "fp32", "fp64")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A scalar figure of a profile.
+
+    Attributes:
+        attribute: its name on `Hardware`.
+        dimension: a key of `units.DIMENSIONS`.
+        minimum: smallest value; itself allowed only where `closed`.
+        maximum: largest value, itself allowed.
+        uncertain: may carry a log-standard deviation.
+    """
+
+    attribute: str
+    dimension: str
+    minimum: float = 0.0
+    closed: bool = False
+    maximum: float = math.inf
+    uncertain: bool = True
+
+    def read(self, text: str | float) -> float:
+        """The value in SI units.
+
+        Raises:
+            UnitError: not such a quantity, or out of bounds.
+        """
+        try:
+            value = units.parse(text, self.dimension)
+        except UnitError:
+            raise UnitError(f"expected {units.expected(self.dimension)}") from None
+        if value < self.minimum or (value == self.minimum and not self.closed):
+            bound = units.format_quantity(self.minimum, self.dimension)
+            raise UnitError(f"expected {'at least' if self.closed else 'more than'} {bound}")
+        if value > self.maximum:
+            bound = units.format_quantity(self.maximum, self.dimension)
+            raise UnitError(f"expected at most {bound}")
+        return value
+
+
+def _fraction(attribute: str) -> Key:
+    return Key(attribute, "ratio", maximum=1.0)
+
+
+KEYS: Final[dict[str, Key]] = {
+    "memory.capacity": Key("memory_capacity_bytes", "bytes"),
+    "memory.usable_fraction": _fraction("usable_fraction"),
+    "memory.bandwidth": Key("bandwidth_bytes_per_s", "bytes_per_s"),
+    "memory.read_fraction": _fraction("read_fraction"),
+    "compute.cores": Key("cores", "number", minimum=1.0, closed=True),
+    "compute.clock": Key("clock_hz", "hertz"),
+    "fabric.hop_cycles": Key("hop_cycles", "cycles", closed=True),
+    "fabric.step_cycles": Key("step_cycles", "cycles", closed=True),
+    "link.bandwidth": Key("link_bandwidth_bytes_per_s", "bytes_per_s"),
+    "link.latency": Key("link_latency_s", "seconds", closed=True),
+    "scale_up.size": Key("scale_up_size", "number", minimum=1.0, closed=True, uncertain=False),
+    "scale_up.bandwidth": Key("scale_up_bandwidth_bytes_per_s", "bytes_per_s"),
+    "power": Key("power_w", "watts", uncertain=False),
+    "price.purchase": Key("price_dollars", "dollars", uncertain=False),
+    "price.rent": Key("price_dollars_per_hour", "dollars_per_hour", uncertain=False),
+    "reductions_per_layer": Key("reductions_per_layer", "number", closed=True),
+    "cycles_per_weight": Key("cycles_per_weight", "cycles", closed=True),
+    "fixed_time_per_layer": Key("fixed_time_per_layer_s", "seconds", closed=True),
+    "fixed_time_per_token": Key("fixed_time_per_token_s", "seconds", closed=True),
+    "bandwidth_efficiency": _fraction("bandwidth_efficiency"),
+    "compute_efficiency": _fraction("compute_efficiency"),
+    "model_error": Key("model_error_log_sd", "number", closed=True, maximum=3.0, uncertain=False),
+}
+"""Every scalar figure by its key. Those without a dot stand under `constants:` in the file,
+except `power`; `constants.` may be written before them."""
+
+_SYNC: Final = "scale_up.sync_latency"
+_PEAK: Final = "compute.peak."
+
+TABLES: Final[dict[str, Key]] = {
+    _SYNC: Key("sync_latency_s", "seconds", closed=True),
+    "compute.peak": Key("peaks_flops", "flops_per_s", uncertain=False),
+}
+"""Figures that are tables: seconds by group size, FLOP/s by number format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure as the profile states it.
+
+    Attributes:
+        key: as in KEYS, or `compute.peak.FORMAT`, `scale_up.sync_latency`,
+            `accepted_tokens_per_pass`.
+        value: in SI units; (group size, seconds) pairs or (low, high) for the last two.
+        dimension: a key of `units.DIMENSIONS`.
+        log_sd: standard deviation of its natural logarithm; 0 where it counts as exact.
+        source: where it comes from.
+        note: what else to know; "" for nothing.
+    """
+
+    key: str
+    value: float | tuple[tuple[float, float], ...]
+    dimension: str
+    source: str
+    log_sd: float = 0.0
+    note: str = ""
+
+    @property
+    def estimate(self) -> bool:
+        """Not read from a source, but computed, recalled or guessed."""
+        return self.source.lower().startswith("estimate")
+
+    @property
+    def text(self) -> str:
+        """The value with its unit."""
+        if isinstance(self.value, tuple):
+            if self.key == _SYNC:
+                show = units.format_quantity
+                return ", ".join(f"{n:g}: {show(t, self.dimension)}" for n, t in self.value)
+            return ":".join(f"{v:g}" for v in self.value[0])
+        if self.dimension == "number":
+            return f"{self.value:.10g}"
+        return units.format_quantity(self.value, self.dimension, digits=6)
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """One node of a machine, in SI units.
+
+    Fields typed `Number` may be replaced by arrays (`with_constants`), so that a cost model
+    broadcasts over draws of the uncertain constants. A figure that the profile does not have is
+    NaN: cores, clock, fabric and `cycles_per_weight` of temporal hardware, and unknown prices.
+
+    Attributes:
+        name, title: short name and full name.
+        node: what one node is called (wafer, GPU, socket).
+        execution: "spatial": all layers resident at once, each on its own region;
+            "temporal": layers one after another on all nodes of a scale-up group.
+        memory_capacity_bytes: capacity of one node, all of it.
+        usable_fraction: the part that weights, KV cache and activations can have.
+        bandwidth_bytes_per_s: peak memory bandwidth of one node, as the data sheet counts it.
+        read_fraction: the part of that bandwidth that reads alone can reach.
+        cores, clock_hz: of one node (spatial).
+        peaks_flops: dense peak of one node in FLOP/s, by number format; see `peak_flops`.
+        hop_cycles, step_cycles: an all-reduce over a region of side s takes
+            hop_cycles * s + step_cycles * sqrt(s) clock cycles (spatial).
+        link_bandwidth_bytes_per_s, link_latency_s: node to node, one way; for temporal hardware
+            from one scale-up domain to the next.
+        scale_up_size: nodes that share one fast network (1: none).
+        scale_up_bandwidth_bytes_per_s: of one node into that network, one direction.
+        sync_group_sizes, sync_latency_s: time of one small all-reduce by group size; read with
+            `sync_latency_at`.
+        sync_latency_factor: multiplies all of `sync_latency_s`.
+        power_w: of one node with its share of the system.
+        price_dollars, price_dollars_per_hour: of one node.
+        reductions_per_layer: dependent all-reduces of one dense layer.
+        cycles_per_weight: cycles that a core spends on one 16-bit weight (spatial).
+        fixed_time_per_layer_s, fixed_time_per_token_s: time that depends on no size.
+        bandwidth_efficiency, compute_efficiency: part of the peak that is reached.
+        accepted_low, accepted_high: usual accepted tokens per pass with and without speculation.
+        model_error_log_sd: spread of what the model does not explain, in natural logarithm.
+        figures: every figure with its source, as the profile states it.
+        covariance_names, log_covariance: joint covariance of the logarithms of some constants;
+            takes the place of their own `log_sd`.
+        origin: the file it was read from.
+    """
+
+    name: str
+    title: str
+    node: str
+    execution: Literal["spatial", "temporal"]
+    memory_capacity_bytes: Number
+    usable_fraction: Number
+    bandwidth_bytes_per_s: Number
+    read_fraction: Number
+    peaks_flops: tuple[tuple[str, float], ...]
+    link_bandwidth_bytes_per_s: Number
+    link_latency_s: Number
+    power_w: float
+    reductions_per_layer: Number
+    fixed_time_per_layer_s: Number
+    bandwidth_efficiency: Number
+    compute_efficiency: Number
+    accepted_low: float
+    accepted_high: float
+    model_error_log_sd: float
+    cores: Number = math.nan
+    clock_hz: Number = math.nan
+    hop_cycles: Number = math.nan
+    step_cycles: Number = math.nan
+    cycles_per_weight: Number = math.nan
+    fixed_time_per_token_s: Number = 0.0
+    scale_up_size: float = 1.0
+    scale_up_bandwidth_bytes_per_s: Number = math.nan
+    sync_group_sizes: tuple[float, ...] = (1.0,)
+    sync_latency_s: tuple[float, ...] = (0.0,)
+    sync_latency_factor: Number = 1.0
+    price_dollars: float = math.nan
+    price_dollars_per_hour: float = math.nan
+    figures: tuple[Figure, ...] = ()
+    covariance_names: tuple[str, ...] = ()
+    log_covariance: tuple[tuple[float, ...], ...] = ()
+    origin: str = dataclasses.field(default="", compare=False)
+
+    @staticmethod
+    def names() -> list[str]:
+        """Names of the shipped profiles, sorted."""
+        return sorted(path.stem for path in profile_folder().glob("*.yaml"))
+
+    @classmethod
+    def load(cls, name_or_path: str | os.PathLike[str]) -> Hardware:
+        """A shipped profile by name, or any profile by path.
+
+        Raises:
+            UnknownNameError: neither a shipped name nor something that looks like a path.
+            FileError: a file that cannot be used, with line, key, found and expected.
+        """
+        text = os.fspath(name_or_path)
+        shipped = cls.names()
+        if text in shipped:
+            return cls.read(profile_folder() / f"{text}.yaml")
+        separators = [s for s in (os.sep, os.altsep) if s]
+        looks_like_path = any(s in text for s in separators) or text.endswith((".yaml", ".yml"))
+        if looks_like_path or (text and os.path.exists(text)):
+            return cls.read(text)
+        raise UnknownNameError("hardware", text, shipped)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Hardware:
+        """A profile from a file; raises FileError where it is wrong."""
+        from archinfer.hardware_schema import read_profile
+
+        return cls.from_profile(read_profile(path), origin=os.fspath(path))
+
+    @classmethod
+    def from_profile(cls, profile: Profile, origin: str = "") -> Hardware:
+        """The flat form of a validated profile."""
+        figures = tuple(profile.figures())
+        values: dict[str, Any] = {}
+        peaks: list[tuple[str, float]] = []
+        for figure in figures:
+            if isinstance(figure.value, tuple):
+                if figure.key == _SYNC:
+                    sizes, times = zip(*figure.value, strict=True)
+                    values |= {"sync_group_sizes": sizes, "sync_latency_s": times}
+                else:
+                    values["accepted_low"], values["accepted_high"] = figure.value[0]
+            elif figure.key.startswith(_PEAK):
+                peaks.append((figure.key.removeprefix(_PEAK), figure.value))
+            else:
+                values[KEYS[figure.key].attribute] = figure.value
+        names, matrix = profile.joint_covariance()
+        return cls(
+            name=profile.name,
+            title=profile.title,
+            node=profile.node,
+            execution=profile.execution,
+            peaks_flops=tuple(peaks),
+            figures=figures,
+            covariance_names=names,
+            log_covariance=matrix,
+            origin=origin,
+            **values,
+        )
+
+    @property
+    def spatial(self) -> bool:
+        """Whether all layers are resident at once, each on its own region."""
+        return self.execution == "spatial"
+
+    @property
+    def usable_bytes(self) -> Number:
+        """Bytes of one node that weights, KV cache and activations can have."""
+        return self.memory_capacity_bytes * self.usable_fraction
+
+    def peak_flops(self, number_format: str) -> float:
+        """Dense peak of one node in FLOP/s for a number format.
+
+        A format without a peak of its own runs at the 16-bit peak (its numbers are widened
+        first), and where there is none at the next wider one.
+        """
+        peaks = dict(self.peaks_flops)
+        lowered = number_format.lower()
+        for candidate in (_SAME_UNITS.get(lowered, lowered), *_WIDER):
+            if candidate in peaks:
+                return peaks[candidate]
+        return min(peaks.values())
+
+    def sync_latency_at(self, group: Number) -> Number:
+        """Seconds of one small all-reduce in a scale-up group of `group` nodes.
+
+        Linear in the logarithm of the group size between the table's sizes, flat beyond them.
+        """
+        sizes = np.log(np.asarray(self.sync_group_sizes))
+        latency = np.interp(np.log(np.asarray(group, dtype=float)), sizes, self.sync_latency_s)
+        return np.asarray(latency) * self.sync_latency_factor
+
+    def constants(self) -> tuple[tuple[str, ...], FloatArray, FloatArray]:
+        """Uncertain figures: names (k), central values (k,), covariance of their logarithms (k, k).
+
+        The order is that of KEYS, then `scale_up.sync_latency` (a factor on the whole table,
+        central value 1).
+
+        Raises:
+            ValueError: a constant was replaced by an array.
+        """
+        order = [*KEYS, _SYNC]
+        log_sd = {f.key: f.log_sd for f in self.figures if f.log_sd > 0.0}
+        joint = dict(zip(self.covariance_names, range(len(self.covariance_names)), strict=True))
+        names = tuple(key for key in order if key in log_sd or key in joint)
+        central = np.array([self._scalar(name) for name in names], dtype=float)
+        covariance = np.diag([log_sd.get(name, 0.0) ** 2 for name in names])
+        rows = [names.index(name) for name in joint]
+        if rows:
+            covariance[rows, :] = 0.0
+            covariance[:, rows] = 0.0
+            covariance[np.ix_(rows, rows)] = np.asarray(self.log_covariance)
+        return names, central, covariance
+
+    def with_constants(self, values: Mapping[str, Number]) -> Hardware:
+        """A copy with some figures replaced, by numbers or by arrays that broadcast together.
+
+        Ratios above 1 are cut to 1: draws of an efficiency may stray there, the thing cannot.
+
+        Raises:
+            UnknownNameError: a key that is not one of KEYS or `scale_up.sync_latency`.
+        """
+        changes: dict[str, Any] = {}
+        for name, value in values.items():
+            if _plain(name) == _SYNC:
+                changes["sync_latency_factor"] = value
+                continue
+            key = _known(name)
+            if key.maximum == 1.0:
+                value = np.minimum(value, 1.0)
+            changes[key.attribute] = value
+        return dataclasses.replace(self, **changes)
+
+    def with_value(self, name: str, text: str | float) -> Hardware:
+        """A copy with one figure set by hand: exact from then on, source "set by hand".
+
+        Args:
+            name: a key such as `memory.usable_fraction`, `constants.fixed_time_per_layer`,
+                `compute.peak.fp8`, or `scale_up.sync_latency` (one time for all groups).
+            text: a quantity with its unit.
+
+        Raises:
+            UnknownNameError: no such key.
+            UnitError: not a quantity of that kind, or out of bounds.
+            InputError: the hardware has no such figure (the clock of a GPU).
+        """
+        plain = _plain(name)
+        peak = plain.removeprefix(_PEAK)
+        changes: dict[str, Any] = {}
+        value: float | tuple[tuple[float, float], ...]
+        if plain == _SYNC:
+            key = TABLES[_SYNC]
+        elif plain.startswith(_PEAK) and peak in NUMBER_FORMATS:
+            key = TABLES["compute.peak"]
+        else:
+            key = _known(name)
+        try:
+            number = key.read(text)
+        except UnitError as error:
+            raise UnitError(f"{plain}: found {text!r}, {error}") from None
+        value = number
+        if plain == _SYNC:
+            value = ((1.0, 0.0), (2.0, number))
+            changes = {
+                "sync_group_sizes": (1.0, 2.0),
+                "sync_latency_s": (0.0, number),
+                "sync_latency_factor": 1.0,
+            }
+        elif plain.startswith(_PEAK):
+            peaks = dict(self.peaks_flops) | {peak: number}
+            changes = {"peaks_flops": tuple(peaks.items())}
+        else:
+            current = getattr(self, key.attribute)
+            if key.uncertain and np.isnan(current).any():
+                raise InputError(f"{plain}: {self.name} is {self.execution} and has no such figure")
+            changes = {key.attribute: number}
+        figure = Figure(plain, value, key.dimension, "set by hand")
+        others = tuple(f for f in self.figures if f.key != plain)
+        keep = [i for i, n in enumerate(self.covariance_names) if n != plain]
+        return dataclasses.replace(
+            self,
+            figures=(*others, figure),
+            covariance_names=tuple(self.covariance_names[i] for i in keep),
+            log_covariance=tuple(tuple(self.log_covariance[i][j] for j in keep) for i in keep),
+            **changes,
+        )
+
+    def provenance(self) -> list[dict[str, Any]]:
+        """Every figure: key, value (SI), text, unit, log_sd, source, note, estimate."""
+        names, _, covariance = self.constants() if self.covariance_names else ((), None, None)
+        joint = {}
+        if covariance is not None:
+            joint = dict(zip(names, np.sqrt(np.diag(covariance)), strict=True))
+        rows = []
+        for figure in self.figures:
+            value: Any = figure.value
+            if isinstance(value, tuple):
+                value = [list(pair) for pair in value]
+                value = {f"{n:g}": t for n, t in value} if figure.key == _SYNC else value[0]
+            rows.append(
+                {
+                    "key": figure.key,
+                    "value": value,
+                    "text": figure.text,
+                    "unit": units.base_unit(figure.dimension),
+                    "log_sd": float(joint.get(figure.key, figure.log_sd)),
+                    "source": figure.source,
+                    "note": figure.note,
+                    "estimate": figure.estimate,
+                }
+            )
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name, title, node, execution, figures (as `provenance`) and covariance; JSON-ready."""
+        covariance = None
+        if self.covariance_names:
+            covariance = {
+                "names": list(self.covariance_names),
+                "log_covariance": [list(row) for row in self.log_covariance],
+            }
+        return {
+            "name": self.name,
+            "title": self.title,
+            "node": self.node,
+            "execution": self.execution,
+            "figures": self.provenance(),
+            "covariance": covariance,
+        }
+
+    def _scalar(self, name: str) -> float:
+        value = self.sync_latency_factor if name == _SYNC else getattr(self, KEYS[name].attribute)
+        if np.ndim(value):
+            raise ValueError(f"{name} was replaced by an array")
+        return float(value)
+
+
+def profile_folder() -> Path:
+    """The folder of the shipped profiles: inside a wheel, or beside the package in a checkout."""
+    package = Path(__file__).resolve().parent
+    shipped = package / "_hardware"
+    return shipped if shipped.is_dir() else package.parent / "hardware"
+
+
+def _plain(name: str) -> str:
+    return name.removeprefix("constants.")
+
+
+def _known(name: str) -> Key:
+    plain = _plain(name)
+    if plain not in KEYS:
+        known: Sequence[str] = [*KEYS, _SYNC, *(_PEAK + f for f in NUMBER_FORMATS)]
+        raise UnknownNameError("figure", plain, known)
+    return KEYS[plain]

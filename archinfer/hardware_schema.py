@@ -1,0 +1,313 @@
+"""The hardware profile as YAML: its pydantic model, and the checks that span several keys.
+
+Each figure is a mapping `{value: "44 GB", source: "...", log_sd: 0.1, note: "..."}`; value and
+source are required, because a figure without a source is of no use to anybody.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+from archinfer import units, yamlfile
+from archinfer.errors import UnitError, nearest
+from archinfer.hardware import KEYS, TABLES, Figure, Key
+from archinfer.yamlfile import Document
+
+__all__ = ["Profile", "read_profile"]
+
+NumberFormat = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]
+GroupSize = Annotated[int, Field(ge=1)]
+
+
+def _key(name: str) -> Key:
+    return KEYS.get(name) or TABLES[name]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+@dataclass(frozen=True)
+class Read:
+    """Annotation: text with a unit, read into SI units by the Key of that name."""
+
+    key: str
+
+    def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(
+        self, _: CoreSchema, __: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        kind = units.DIMENSIONS[_key(self.key).dimension]
+        types = ["string", "number"] if "" in kind.units else "string"
+        return {"type": types, "description": kind.noun, "examples": list(kind.examples)}
+
+    def _read(self, found: Any) -> float:
+        try:
+            return _key(self.key).read(found)
+        except UnitError as error:
+            raise ValueError(str(error)) from None
+
+
+Text = Annotated[str, Field(min_length=1, max_length=2000, pattern=r"\S")]
+LogSd = Annotated[float, Field(ge=0, le=3, strict=False)]
+
+
+Value = TypeVar("Value")
+
+
+class Exact(_Strict, Generic[Value]):
+    """A figure that counts as exact."""
+
+    value: Value
+    source: Text = Field(description="where it comes from; begins with 'estimate' if nowhere")
+    note: Text | None = None
+
+
+class Uncertain(Exact[Value], Generic[Value]):
+    """A figure that may be uncertain."""
+
+    log_sd: LogSd = Field(
+        default=0.0, description="standard deviation of the natural logarithm of the value"
+    )
+
+
+class Memory(_Strict):
+    capacity: Uncertain[Annotated[float, Read("memory.capacity")]]
+    usable_fraction: Uncertain[Annotated[float, Read("memory.usable_fraction")]]
+    bandwidth: Uncertain[Annotated[float, Read("memory.bandwidth")]]
+    read_fraction: Uncertain[Annotated[float, Read("memory.read_fraction")]]
+
+
+class Compute(_Strict):
+    peak: Annotated[
+        dict[NumberFormat, Exact[Annotated[float, Read("compute.peak")]]], Field(min_length=1)
+    ]
+    cores: Uncertain[Annotated[float, Read("compute.cores")]] | None = None
+    clock: Uncertain[Annotated[float, Read("compute.clock")]] | None = None
+
+
+class Fabric(_Strict):
+    hop_cycles: Uncertain[Annotated[float, Read("fabric.hop_cycles")]]
+    step_cycles: Uncertain[Annotated[float, Read("fabric.step_cycles")]]
+
+
+class Link(_Strict):
+    bandwidth: Uncertain[Annotated[float, Read("link.bandwidth")]]
+    latency: Uncertain[Annotated[float, Read("link.latency")]]
+
+
+class ScaleUp(_Strict):
+    size: Exact[Annotated[float, Read("scale_up.size")]]
+    bandwidth: Uncertain[Annotated[float, Read("scale_up.bandwidth")]]
+    sync_latency: Uncertain[
+        Annotated[
+            dict[GroupSize, Annotated[float, Read("scale_up.sync_latency")]], Field(min_length=1)
+        ]
+    ]
+
+
+class Price(_Strict):
+    purchase: Exact[Annotated[float, Read("price.purchase")]] | None = None
+    rent: Exact[Annotated[float, Read("price.rent")]] | None = None
+
+
+class Accepted(_Strict):
+    low: Annotated[float, Field(ge=1, strict=False)]
+    high: Annotated[float, Field(ge=1, strict=False)]
+    source: Text
+    note: Text | None = None
+
+
+class Constants(_Strict):
+    reductions_per_layer: Uncertain[Annotated[float, Read("reductions_per_layer")]]
+    fixed_time_per_layer: Uncertain[Annotated[float, Read("fixed_time_per_layer")]]
+    bandwidth_efficiency: Uncertain[Annotated[float, Read("bandwidth_efficiency")]]
+    compute_efficiency: Uncertain[Annotated[float, Read("compute_efficiency")]]
+    model_error: Exact[Annotated[float, Read("model_error")]]
+    accepted_tokens_per_pass: Accepted
+    cycles_per_weight: Uncertain[Annotated[float, Read("cycles_per_weight")]] | None = None
+    fixed_time_per_token: Uncertain[Annotated[float, Read("fixed_time_per_token")]] | None = None
+
+
+class Covariance(_Strict):
+    names: Annotated[list[Text], Field(min_length=1)]
+    log_covariance: list[list[Annotated[float, Field(strict=False)]]]
+    source: Text
+
+
+class Fit(_Strict):
+    """How the constants were fitted; for people to read."""
+
+    command: Text
+    observations: Annotated[int, Field(ge=0)]
+    residual: Text | Annotated[float, Field(strict=False)] | None = None
+    note: Text | None = None
+
+
+class Profile(_Strict):
+    """A hardware profile."""
+
+    schema_version: Literal[1]
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$", max_length=60)]
+    title: Text
+    node: Text = Field(description="what one node is called: wafer, GPU, socket")
+    execution: Literal["spatial", "temporal"]
+    note: Text | None = None
+    memory: Memory
+    compute: Compute
+    fabric: Fabric | None = None
+    link: Link
+    scale_up: ScaleUp | None = None
+    power: Exact[Annotated[float, Read("power")]]
+    price: Price | None = None
+    constants: Constants
+    covariance: Covariance | None = None
+    fit: Fit | None = None
+
+    def figures(self) -> Iterator[Figure]:
+        """Every figure, in the order of the file format."""
+        for section in ("memory", "compute", "fabric", "link", "scale_up"):
+            group: BaseModel | None = getattr(self, section)
+            if group is not None:
+                yield from _figures(group, f"{section}.")
+        yield _one("power", self.power)
+        if self.price is not None:
+            yield from _figures(self.price, "price.")
+        yield from _figures(self.constants, "")
+
+    def joint_covariance(self) -> tuple[tuple[str, ...], tuple[tuple[float, ...], ...]]:
+        """Names and covariance matrix; both empty where the file gives none."""
+        if self.covariance is None:
+            return (), ()
+        names = tuple(name.removeprefix("constants.") for name in self.covariance.names)
+        return names, tuple(tuple(row) for row in self.covariance.log_covariance)
+
+
+def read_profile(path: str | os.PathLike[str]) -> Profile:
+    """Reads and checks one profile.
+
+    Raises:
+        FileError: with line, key, found and expected.
+    """
+    document = yamlfile.load(path)
+    profile = yamlfile.validate(document, Profile)
+    _check_execution(profile, document)
+    _check_values(profile, document)
+    _check_covariance(profile, document)
+    return profile
+
+
+def _figures(group: BaseModel, prefix: str) -> Iterator[Figure]:
+    for name in type(group).model_fields:
+        found = getattr(group, name)
+        if isinstance(found, dict):
+            for number_format, figure in found.items():
+                yield _one(f"{prefix}{name}.{number_format}", figure)
+        elif found is not None:
+            yield _one(f"{prefix}{name}", found)
+
+
+def _one(key: str, found: Exact[Any] | Accepted) -> Figure:
+    note = found.note or ""
+    if isinstance(found, Accepted):
+        return Figure(key, ((found.low, found.high),), "number", found.source, note=note)
+    value = found.value
+    if isinstance(value, dict):
+        value = tuple(sorted((float(size), seconds) for size, seconds in value.items()))
+    log_sd = found.log_sd if isinstance(found, Uncertain) else 0.0
+    spec = _key(key.rpartition(".")[0] if key.startswith("compute.peak.") else key)
+    return Figure(key, value, spec.dimension, found.source, log_sd, note)
+
+
+_NEEDED = {
+    "spatial": ("compute.cores", "compute.clock", "fabric", "constants.cycles_per_weight"),
+    "temporal": (),
+}
+_FOREIGN = {"spatial": ("scale_up",), "temporal": _NEEDED["spatial"]}
+
+
+def _check_execution(profile: Profile, document: Document) -> None:
+    for key in _NEEDED[profile.execution]:
+        place = tuple(key.split("."))
+        if _at(profile, place) is None:
+            within = f" in {place[0]!r}" if len(place) > 1 else ""
+            raise document.error(
+                place, f"missing key {place[-1]!r}{within}; execution {profile.execution} needs it"
+            )
+    for key in _FOREIGN[profile.execution]:
+        place = tuple(key.split("."))
+        if _at(profile, place) is not None:
+            raise document.error(
+                place, f"key {key!r} has no meaning for {profile.execution} execution"
+            )
+
+
+def _check_values(profile: Profile, document: Document) -> None:
+    accepted = profile.constants.accepted_tokens_per_pass
+    if accepted.low > accepted.high:
+        raise document.error(
+            ("constants", "accepted_tokens_per_pass", "low"),
+            f"key 'constants.accepted_tokens_per_pass.low': found {accepted.low:g}, "
+            f"expected at most high = {accepted.high:g}",
+        )
+    for figure in profile.figures():
+        zero = figure.value == 0.0
+        if zero and figure.log_sd > 0.0:
+            place = _place(figure.key)
+            raise document.error(
+                (*place, "log_sd"),
+                f"key '{'.'.join(place)}.log_sd': found {figure.log_sd:g}, expected 0: "
+                f"a value of zero has no logarithm",
+            )
+
+
+def _check_covariance(profile: Profile, document: Document) -> None:
+    found = profile.covariance
+    if found is None:
+        return
+    names, rows = profile.joint_covariance()
+    present = {figure.key for figure in profile.figures()}
+    known = [k for k in (*KEYS, "scale_up.sync_latency") if k in present and _key(k).uncertain]
+    for i, name in enumerate(names):
+        where = ("covariance", "names", i)
+        if name not in known:
+            guess = nearest(name, known)
+            hint = f"; did you mean {guess!r}?" if guess else f" (known: {', '.join(known)})"
+            raise document.error(where, f"key 'covariance.names': unknown constant {name!r}{hint}")
+        if name in names[:i]:
+            raise document.error(where, f"key 'covariance.names': {name!r} is named twice")
+    place = ("covariance", "log_covariance")
+    size = len(names)
+    fault = f"key 'covariance.log_covariance': expected {size} rows of {size} numbers"
+    if len(rows) != size or any(len(row) != size for row in rows):
+        raise document.error(place, f"{fault}, found {len(rows)} of {[len(r) for r in rows][:9]}")
+    matrix = np.asarray(rows)
+    scale = np.abs(matrix).max()
+    if not np.allclose(matrix, matrix.T, rtol=1e-6, atol=1e-9 * scale):
+        raise document.error(place, "key 'covariance.log_covariance': expected a symmetric matrix")
+    if np.linalg.eigvalsh(matrix).min() < -1e-6 * scale:
+        raise document.error(
+            place, "key 'covariance.log_covariance': expected a positive semidefinite matrix"
+        )
+
+
+def _place(key: str) -> tuple[str, ...]:
+    parts = tuple(key.split("."))
+    return parts if len(parts) > 1 or key == "power" else ("constants", key)
+
+
+def _at(profile: Profile, place: tuple[str, ...]) -> Any:
+    found: Any = profile
+    for part in place:
+        found = getattr(found, part, None)
+    return found

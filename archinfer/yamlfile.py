@@ -1,0 +1,363 @@
+"""Strict YAML: plain data with exact line numbers, or one line that says what is wrong and where.
+
+The accepted language is small on purpose: one UTF-8 document of mappings, lists and scalars.
+Anchors, aliases, tags and merge keys are refused; only `true` and `false` are booleans (`on` and
+`yes` stay text), `1:30` and dates stay text, and no number is infinite or NaN. Limits on size,
+depth and number of values are checked while the file is read, so that a hostile file costs no
+more than an honest one.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar
+
+import yaml
+
+from archinfer.errors import FileError, nearest
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+
+    Model = TypeVar("Model", bound=BaseModel)
+
+__all__ = ["Document", "Location", "load", "show", "validate"]
+
+Location: TypeAlias = tuple[str | int, ...]
+
+_MAX_DEPTH: Final = 40
+_MAX_VALUES: Final = 50_000
+_MAX_DIGITS: Final = 300
+_INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NOT_FINITE: Final = re.compile(r"[-+]?\.?(nan|inf|infinity)", re.IGNORECASE)
+_LEADING_TAB: Final = re.compile(rb"^[ ]*\t", re.MULTILINE)
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True)
+class Document:
+    """One YAML document.
+
+    Attributes:
+        path: the file, as the user named it.
+        data: dicts, lists, str, int, float, bool and None.
+        lines: 1-based line of each key and list item, by its location in `data`.
+    """
+
+    path: str
+    data: Any
+    lines: dict[Location, int]
+
+    def line_of(self, location: Location) -> int:
+        """1-based line of the key or item at `location`, or of its nearest known parent."""
+        for end in range(len(location), 0, -1):
+            if location[:end] in self.lines:
+                return self.lines[location[:end]]
+        return self.lines.get((), 1)
+
+    def error(self, location: Location, message: str) -> FileError:
+        """A FileError at `location`, ready to raise."""
+        return FileError(self.path, message, self.line_of(location))
+
+
+def load(path: str | os.PathLike[str], max_bytes: int = 1_000_000) -> Document:
+    """Reads one YAML file.
+
+    Raises:
+        FileError: anything that is not one plain document of at most `max_bytes`; `line` is set
+            wherever there is one.
+    """
+    name = os.fspath(path)
+    raw = _read(name, max_bytes)
+    text = _decode(name, raw)
+    try:
+        return _Builder(name).build(yaml.parse(text, Loader=_LOADER))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        message = error.problem or error.context or "not YAML"
+        raise FileError(name, f"not YAML: {message}", mark.line + 1 if mark else None) from None
+    except yaml.YAMLError as error:
+        first = (str(error).splitlines() or ["unreadable"])[0]
+        raise FileError(name, f"not YAML: {first}") from None
+
+
+def validate(document: Document, model: type[Model]) -> Model:
+    """The document as an instance of a pydantic model.
+
+    Raises:
+        FileError: at the first line that is wrong; says how many more faults there are.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return model.model_validate(document.data)
+    except ValidationError as error:
+        raise _first_fault(document, model, error) from None
+
+
+def show(found: object) -> str:
+    """What was found, on one line and not longer than a message can bear."""
+    if isinstance(found, dict):
+        return "a mapping"
+    if isinstance(found, list):
+        return "a list"
+    if found is None:
+        return "nothing"
+    if isinstance(found, bool):
+        return "true" if found else "false"
+    text = repr(found)
+    return text if len(text) <= 60 else f"{text[:56]}...{text[-1]}"
+
+
+def _read(name: str, max_bytes: int) -> bytes:
+    try:
+        info = os.stat(name)
+        if stat.S_ISDIR(info.st_mode):
+            raise FileError(name, "is a directory; expected a YAML file")
+        if not stat.S_ISREG(info.st_mode):
+            raise FileError(name, "is not a regular file; expected a YAML file")
+        if info.st_size > max_bytes:
+            raise FileError(name, f"has {info.st_size} bytes; expected at most {max_bytes}")
+        with open(name, "rb") as file:
+            raw = file.read(max_bytes + 1)
+    except FileNotFoundError:
+        raise FileError(name, "no such file") from None
+    except OSError as error:
+        raise FileError(name, f"cannot be read: {error.strerror or error}") from None
+    except ValueError:
+        raise FileError(repr(name), "is not a file name") from None
+    if len(raw) > max_bytes:
+        raise FileError(name, f"has more than {max_bytes} bytes")
+    return raw
+
+
+def _decode(name: str, raw: bytes) -> str:
+    if not raw.strip():
+        raise FileError(name, "is empty; expected a YAML document")
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise FileError(name, "is UTF-16 or UTF-32; expected UTF-8 (iconv converts it)", 1)
+    if raw.startswith(b"\xef\xbb\xbf"):
+        raise FileError(name, "starts with a byte-order mark; expected plain UTF-8", 1)
+
+    def line_at(offset: int) -> int:
+        return raw.count(b"\n", 0, offset) + 1
+
+    if b"\0" in raw:
+        found = "contains a NUL byte: binary, or UTF-16 without its mark; expected UTF-8 text"
+        raise FileError(name, found, line_at(raw.index(b"\0")))
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        found = f"byte 0x{raw[error.start]:02x} is not UTF-8; expected UTF-8 text"
+        raise FileError(name, found, line_at(error.start)) from None
+    if b"\r" in raw:
+        found = "has CRLF line ends; expected LF (`sed -i 's/\\r$//' FILE` or dos2unix converts it)"
+        raise FileError(name, found, line_at(raw.index(b"\r")))
+    tab = _LEADING_TAB.search(raw)
+    if tab:
+        raise FileError(name, "a tab in the indentation; expected spaces", line_at(tab.start()))
+    return text
+
+
+@dataclass
+class _Open:
+    """A collection whose end has not come yet."""
+
+    location: Location
+    value: dict[str | int, Any] | list[Any]
+    key: str | int | None = None
+
+
+class _Builder:
+    """Builds data from parser events, without recursion."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.lines: dict[Location, int] = {}
+        self.stack: list[_Open] = []
+        self.root: Any = None
+        self.documents = 0
+        self.values = 0
+
+    def build(self, events: Iterator[yaml.Event]) -> Document:
+        for event in events:
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            if isinstance(event, yaml.DocumentStartEvent):
+                self.documents += 1
+                if self.documents > 1:
+                    self.refuse(line, "a second document starts here; expected one")
+            elif isinstance(event, yaml.AliasEvent):
+                self.refuse(line, f"alias {show(f'*{event.anchor}')}; aliases are not supported")
+            elif isinstance(event, yaml.NodeEvent):
+                self.node(event, line)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                self.stack.pop()
+        if not self.documents:
+            raise FileError(self.path, "is empty; expected a YAML document")
+        return Document(self.path, self.root, self.lines)
+
+    def node(self, event: yaml.NodeEvent, line: int) -> None:
+        self.values += 1
+        if self.values > _MAX_VALUES:
+            self.refuse(line, f"more than {_MAX_VALUES} values")
+        if event.anchor is not None:
+            self.refuse(line, f"anchor {show(f'&{event.anchor}')}; anchors are not supported")
+        tag = getattr(event, "tag", None)
+        if tag is not None:
+            shown = tag.replace("tag:yaml.org,2002:", "!!")
+            self.refuse(line, f"tag {show(shown)}; tags are not supported")
+        if isinstance(event, yaml.ScalarEvent):
+            if self.wants_key():
+                self.add_key(event, line)
+            else:
+                self.add(self.scalar(event, line), line)
+            return
+        if self.wants_key():
+            self.refuse(line, "a mapping or list as a key; expected a name")
+        if len(self.stack) >= _MAX_DEPTH:
+            self.refuse(line, f"nested deeper than {_MAX_DEPTH} levels")
+        value: dict[str | int, Any] | list[Any]
+        value = {} if isinstance(event, yaml.MappingStartEvent) else []
+        location = self.add(value, line)
+        self.stack.append(_Open(location, value))
+
+    def wants_key(self) -> bool:
+        return bool(
+            self.stack and isinstance(self.stack[-1].value, dict) and self.stack[-1].key is None
+        )
+
+    def add_key(self, event: yaml.ScalarEvent, line: int) -> None:
+        top = self.stack[-1]
+        if event.value == "<<" and not event.style:
+            self.refuse(line, "merge key '<<'; merge keys are not supported")
+        key = self.scalar(event, line)
+        if isinstance(key, bool) or not isinstance(key, str | int) or key == "":
+            self.refuse(line, f"key {show(key)}; expected a name")
+        location = (*top.location, key)
+        if location in self.lines:
+            first = self.lines[location]
+            self.refuse(line, f"duplicate key {show(key)} (first on line {first})")
+        self.lines[location] = line
+        top.key = key
+
+    def add(self, value: Any, line: int) -> Location:
+        if not self.stack:
+            self.root = value
+            self.lines[()] = line
+            return ()
+        top = self.stack[-1]
+        if isinstance(top.value, list):
+            location = (*top.location, len(top.value))
+            top.value.append(value)
+            self.lines[location] = line
+            return location
+        assert top.key is not None
+        location = (*top.location, top.key)
+        top.value[top.key] = value
+        top.key = None
+        return location
+
+    def scalar(self, event: yaml.ScalarEvent, line: int) -> str | int | float | bool | None:
+        text: str = event.value
+        if _CONTROL.search(text):
+            self.refuse(line, f"{show(text)}: a control character; expected printable text")
+        if event.style:  # quoted or block: text, whatever it looks like
+            return text
+        if text in ("", "~", "null"):
+            return None
+        if text in ("true", "false"):
+            return text == "true"
+        if _NOT_FINITE.fullmatch(text):
+            self.refuse(line, f"{show(text)}: expected a finite number (or quoted text)")
+        if _FLOAT.fullmatch(text):
+            if len(text) > _MAX_DIGITS:
+                self.refuse(line, f"a number of {len(text)} characters")
+            if _INTEGER.fullmatch(text):
+                return int(text)
+            if not math.isfinite(float(text)):
+                self.refuse(line, f"{show(text)}: expected a finite number")
+            # A leading zero is octal to some readers and decimal to others: leave it as text.
+            return text if re.match(r"[-+]?0[0-9]", text) else float(text)
+        return text
+
+    def refuse(self, line: int, message: str) -> NoReturn:
+        raise FileError(self.path, message, line)
+
+
+def _first_fault(document: Document, model: type[BaseModel], error: ValidationError) -> FileError:
+    faults = error.errors(include_url=False)
+    # Pydantic marks a wrong key of a mapping with a last location "[key]".
+    places = [tuple(p for p in fault["loc"] if p != "[key]") for fault in faults]
+    order = sorted(range(len(faults)), key=lambda i: document.line_of(places[i]))
+    first = order[0]
+    message = _fault_message(model, places[first], dict(faults[first]))
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return document.error(places[first], message + more)
+
+
+def _fault_message(model: type[BaseModel], place: Location, fault: dict[str, Any]) -> str:
+    kind: str = fault["type"]
+    key = ".".join(map(str, place))
+    known = _fields_at(model, place[:-1])
+    if kind == "missing":
+        within = f" in {'.'.join(map(str, place[:-1]))!r}" if len(place) > 1 else ""
+        return f"missing key {str(place[-1])!r}{within}"
+    if kind == "extra_forbidden":
+        guess = nearest(str(place[-1]), known)
+        hint = f"; did you mean {guess!r}?" if guess else f" (known: {', '.join(known)})"
+        return f"unknown key {show(key)}{hint}"
+    cause = fault.get("ctx", {}).get("error")
+    if isinstance(cause, Exception):
+        wanted = str(cause)
+    elif kind in ("model_type", "dict_type", "model_attributes_type"):
+        wanted = "expected a mapping"
+    elif kind == "list_type":
+        wanted = "expected a list"
+    elif kind.startswith("string_"):
+        wanted = "expected text" if kind == "string_type" else "expected non-empty text"
+    elif kind.startswith("literal"):
+        wanted = f"expected {fault['ctx']['expected']}"
+        guess = nearest(str(fault["input"]), re.findall(r"'([^']*)'", fault["ctx"]["expected"]))
+        wanted += f"; did you mean {guess!r}?" if guess else ""
+    else:
+        wanted = fault["msg"].replace("Input should be", "expected")
+    found = f"found {show(fault['input'])}, "
+    return f"key {show(key)}: {found}{wanted}" if key else f"{found}{wanted}"
+
+
+def _fields_at(model: type[BaseModel], place: Location) -> list[str]:
+    """Names of the fields that the model has at a location; empty where it has none."""
+    from pydantic import BaseModel
+
+    current: Any = model
+    for part in place:
+        fields = getattr(_model_in(current, BaseModel), "model_fields", None)
+        if fields is None:
+            arguments = getattr(current, "__args__", None)
+            current = arguments[-1] if arguments else None
+        else:
+            by_name = {field.alias or name: field for name, field in fields.items()}
+            current = by_name[str(part)].annotation if str(part) in by_name else None
+    found = _model_in(current, BaseModel)
+    if found is None:
+        return []
+    return [field.alias or name for name, field in found.model_fields.items()]
+
+
+def _model_in(annotation: Any, base: type[BaseModel]) -> type[BaseModel] | None:
+    """The model class of `Model`, `Model | None` or `Annotated[Model, ...]`."""
+    if isinstance(annotation, type) and issubclass(annotation, base):
+        return annotation
+    if getattr(annotation, "__origin__", None) in (dict, list, tuple):
+        return None
+    for argument in getattr(annotation, "__args__", ()):
+        if isinstance(argument, type) and issubclass(argument, base):
+            return argument
+    return None
