@@ -37,6 +37,8 @@ class Cache:
         macs_per_token: multiply-accumulates per token read (scores and weighted sum,
             all query heads).
         bits: bits of one stored number; None: the deployment's KV format.
+        shards: most ways in which tensor parallelism can split it (KV heads; 1: a latent
+            cache, of which every node of the group reads its own copy).
     """
 
     values_per_token: Number
@@ -44,6 +46,7 @@ class Cache:
     read_tokens: Number = np.inf
     macs_per_token: Number = 0.0
     bits: float | None = None
+    shards: Number = np.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ class LayerGroup:
         caches: key-value storage of the layer.
         state_bytes: recurrent and convolution state, per sequence, whatever the context.
         reductions: longest chain of dependent all-reduces (DENSE_CHAIN for dense GQA).
+        shared_bits, routed_bits: mean bits of one shared or routed parameter where a format
+            leaves some of the layer unquantised; None: the deployment's weight format.
     """
 
     count: Number
@@ -72,11 +77,13 @@ class LayerGroup:
     caches: tuple[Cache, ...] = ()
     state_bytes: Number = 0.0
     reductions: Number = DENSE_CHAIN
+    shared_bits: Number | None = None
+    routed_bits: Number | None = None
 
     @property
     def routed_active_params(self) -> Number:
         """Routed-expert parameters that one token reads in this layer (mean)."""
-        return self.routed_params * (self.experts_per_token / self.experts)
+        return self.routed_params * self.experts_per_token / self.experts
 
     @property
     def active_params(self) -> Number:
