@@ -1,0 +1,313 @@
+"""The named constraints: each says its slack for a candidate model, and what it is physically.
+
+A slack is a natural logarithm: how far the quantity is from its limit (log 2: by a factor of
+two); a candidate is feasible where all slacks are >= 0. The solver knows how each depends on
+(total, active) and follows its zero line; nothing is decided anywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from archinfer.cost import (
+    Z90,
+    TokenTime,
+    Traffic,
+    decode_time,
+    log_sd,
+    memory_fraction,
+)
+from archinfer.deployment import Mapping
+from archinfer.family import family_shape
+from archinfer.question import Question
+from archinfer.shape import FloatArray, ModelShape, Number
+from archinfer.work import Memory, memory
+
+__all__ = ["HIDDEN_FLOOR", "Candidate", "Constraint", "constraints", "slacks"]
+
+HIDDEN_FLOOR = 128.0
+"""Narrowest hidden size of the search: the point where a "model" stops being one."""
+
+Kind = Literal["physics", "habit", "request"]
+
+
+class Candidate:
+    """A model on a mapping, as arrays; everything derived is computed once, when asked for.
+
+    Args:
+        question: context, users, KV format, hardware.
+        shape: the model; None: the family's member with (total, active, layers).
+        total, active, layers: parameters and layers, arrays.
+        mapping: where the layers are.
+        weight_bits: bits of a weight, scales included.
+        outside_bits: bits of embedding and head; None: as `weight_bits`.
+    """
+
+    def __init__(
+        self,
+        question: Question,
+        total: Number,
+        active: Number,
+        layers: Number,
+        mapping: Mapping,
+        weight_bits: Number,
+        outside_bits: Number | None = None,
+        shape: ModelShape | None = None,
+    ) -> None:
+        self.question = question
+        self.total = total
+        self.active = active
+        self.layers = layers
+        self.mapping = mapping
+        self.weight_bits = weight_bits
+        self.outside_bits = outside_bits
+        self._shape = shape
+
+    @cached_property
+    def shape(self) -> ModelShape:
+        """The model as the cost model sees it."""
+        if self._shape is not None:
+            return self._shape
+        return family_shape(self.total, self.active, self.layers, self.question.rules)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """Bytes stored over all nodes."""
+        q = self.question
+        return memory(
+            self.shape,
+            q.context_tokens,
+            q.concurrency,
+            self.weight_bits,
+            q.kv_bits,
+            self.outside_bits,
+        )
+
+    @cached_property
+    def time(self) -> TokenTime:
+        """Time of one decode pass by term."""
+        q = self.question
+        traffic = Traffic(
+            q.context_tokens, q.concurrency, self.weight_bits, self.outside_bits, q.kv_bits
+        )
+        return decode_time(q.hardware, self.shape, self.memory, self.mapping, traffic)
+
+    @cached_property
+    def log_sd(self) -> Number:
+        """Standard deviation of the logarithm of the time of a pass."""
+        return log_sd(self.question.hardware, self.time)
+
+    @property
+    def nodes(self) -> Number:
+        """Nodes in use."""
+        return self.mapping.nodes(self.layers)
+
+    @property
+    def accepted_needed(self) -> Number:
+        """Tokens a pass must gain, at central constants, for the speed asked for."""
+        return self.question.tokens_per_s * self.time.total
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One named limit.
+
+    Attributes:
+        name: short name, as it labels an edge.
+        kind: "physics" (hardware), "habit" (what is built), "request" (what the user asked).
+        text: what physical thing it is.
+        slack: log-distance to the limit; >= 0 where satisfied.
+    """
+
+    name: str
+    kind: Kind
+    text: str
+    slack: Callable[[Candidate], Number]
+
+
+def _log_ratio(above: Number, below: Number) -> Number:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.log(np.maximum(above, 0.0)) - np.log(below))
+
+
+def _within(value: Number, low: float, high: float) -> Number:
+    return np.minimum(
+        _log_ratio(value, low) if low > 0 else np.inf,
+        _log_ratio(high, value) if high < np.inf else np.inf,
+    )
+
+
+def _capacity(c: Candidate) -> Number:
+    taken = memory_fraction(c.question.hardware, c.shape, c.memory, c.mapping)
+    return _log_ratio(1.0, taken)
+
+
+def _kv_cache(c: Candidate) -> Number:
+    without = Memory(weights=0.0, kv=c.memory.kv, other=c.memory.other)
+    return _log_ratio(1.0, memory_fraction(c.question.hardware, c.shape, without, c.mapping))
+
+
+def _speed(c: Candidate) -> Number:
+    q = c.question
+    z = Z90 if q.observed else -q.confidence_z
+    central = _log_ratio(q.speculation[1], c.accepted_needed)
+    return central + z * c.log_sd if z != 0.0 else central
+
+
+def _not_faster(c: Candidate) -> Number:
+    q = c.question
+    return _log_ratio(c.accepted_needed, q.speculation[0]) + Z90 * c.log_sd
+
+
+def _throughput(c: Candidate) -> Number:
+    q = c.question
+    assert q.throughput_tokens_per_s is not None
+    tokens_per_s = q.concurrency * q.speculation[1] / c.time.total
+    return _log_ratio(tokens_per_s, q.throughput_tokens_per_s)
+
+
+def _power(c: Candidate) -> Number:
+    assert c.question.power_w is not None
+    return _log_ratio(c.question.power_w, c.nodes * c.question.hardware.power_w)
+
+
+def _price(c: Candidate) -> Number:
+    assert c.question.price_per_hour is not None
+    return _log_ratio(
+        c.question.price_per_hour, c.nodes * c.question.hardware.price_dollars_per_hour
+    )
+
+
+def shape_limits(question: Question, layers: Number) -> tuple[Number, Number]:
+    """Active parameters that the shape habits allow at `layers` layers.
+
+    Some hidden size d with d / L in `aspect` and A = c L d^2 + 2 V d with c in
+    `params_per_layer` exists exactly between these two.
+    """
+    habits = question.habits
+    assert habits is not None
+
+    def active(aspect: float, per_layer: float) -> Number:
+        hidden = aspect * np.asarray(layers, dtype=float)
+        return hidden * (per_layer * layers * hidden + 2.0 * question.rules.vocab_size)
+
+    return (
+        active(habits.aspect[0], habits.params_per_layer[0]),
+        active(habits.aspect[1], habits.params_per_layer[1]),
+    )
+
+
+def _shape(c: Candidate) -> Number:
+    low, high = shape_limits(c.question, c.layers)
+    return np.minimum(_log_ratio(c.active, low), _log_ratio(high, c.active))
+
+
+def _sparsity(c: Candidate) -> Number:
+    habits = c.question.habits
+    assert habits is not None
+    return _within(c.total / c.active, *habits.sparsity)
+
+
+def _floor(c: Candidate) -> Number:
+    return _log_ratio(c.active, c.question.rules.active_params(HIDDEN_FLOOR, c.layers))
+
+
+def constraints(question: Question) -> tuple[Constraint, ...]:
+    """The constraints that apply to `question`, physics first."""
+    node = question.hardware.node
+    found: list[Constraint] = [
+        Constraint(
+            "definition",
+            "physics",
+            "active parameters cannot exceed the total",
+            lambda c: _log_ratio(c.total, c.active),
+        ),
+        Constraint(
+            "search floor", "physics", f"hidden_size of at least {HIDDEN_FLOOR:.0f}", _floor
+        ),
+        Constraint(
+            "capacity",
+            "physics",
+            f"weights, KV cache and activations fit in the usable memory of each {node}; "
+            "layers are whole",
+            _capacity,
+        ),
+        Constraint(
+            "kv cache",
+            "physics",
+            "the KV cache of all users leaves room for weights",
+            _kv_cache,
+        ),
+        Constraint(
+            "speed",
+            "physics",
+            "a pass through all layers is fast enough for the tokens it may gain",
+            _speed,
+        ),
+    ]
+    if question.observed:
+        found.append(
+            Constraint(
+                "speed (not faster)",
+                "physics",
+                "the model would have answered faster than observed",
+                _not_faster,
+            )
+        )
+    if question.throughput_tokens_per_s is not None:
+        found.append(Constraint("throughput", "physics", "tokens/s over all users", _throughput))
+    if question.power_w is not None:
+        found.append(Constraint("power", "request", "power of the nodes in use", _power))
+    if question.price_per_hour is not None:
+        found.append(Constraint("price", "request", "cost per hour of the nodes in use", _price))
+    if question.habits is not None:
+        low, high = question.habits.sparsity
+        found.append(
+            Constraint(
+                "sparsity",
+                "habit",
+                f"total over active parameters between {low:g} and {high:g}, as built today",
+                _sparsity,
+            )
+        )
+        found.append(
+            Constraint(
+                "shape",
+                "habit",
+                "hidden_size / layers and active / (layers hidden_size^2) as built today",
+                _shape,
+            )
+        )
+        low, high = question.habits.layers
+        found.append(
+            Constraint(
+                "depth",
+                "habit",
+                f"between {low:g} and {high:g} layers, as built today",
+                lambda c: _within(c.layers, *question.habits.layers),  # type: ignore[union-attr]
+            )
+        )
+    for name in ("total", "active", "layers"):
+        limits = getattr(question, name)
+        if limits != (0.0, np.inf):
+            found.append(
+                Constraint(
+                    f"{name} asked",
+                    "request",
+                    f"--{name}",
+                    lambda c, name=name, limits=limits: _within(getattr(c, name), *limits),  # type: ignore[misc]
+                )
+            )
+    return tuple(c for c in found if c.name not in question.disabled)
+
+
+def slacks(candidate: Candidate) -> dict[str, FloatArray]:
+    """Slack of every constraint that applies, by name; feasible where all are >= 0."""
+    return {
+        c.name: np.asarray(c.slack(candidate), dtype=float) for c in constraints(candidate.question)
+    }

@@ -1,0 +1,105 @@
+"""Decode time of one token, term by term: profile + model shape + mapping in, seconds out.
+
+    T = sum over layers( max(t_memory, t_compute) + t_reductions + t_fixed ) + t_links + t_head
+
+`spatial.py` has the wafer's model, `temporal.py` that of GPUs and the like; this module picks
+one and turns its answer into a speed with its uncertainty. Every function is pure and takes
+floats or arrays that broadcast together; the profile's constants may be arrays too (draws of
+uncertain constants).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archinfer.deployment import Mapping
+from archinfer.shape import ModelShape, Number
+from archinfer.spatial import spatial_time
+from archinfer.temporal import temporal_time
+from archinfer.terms import TERMS, TokenTime, Traffic, memory_fraction
+from archinfer.work import Memory
+
+if TYPE_CHECKING:
+    from archinfer.hardware import Hardware
+
+__all__ = [
+    "TERMS",
+    "Z90",
+    "TokenTime",
+    "Traffic",
+    "decode_time",
+    "log_sd",
+    "memory_fraction",
+    "speed_range",
+    "tokens_per_s",
+]
+
+Z90 = 1.6448536269514722
+"""Standard normal quantile of 0.95: 5 % of the mass lies beyond it on each side."""
+
+
+def decode_time(
+    hardware: Hardware,
+    shape: ModelShape,
+    memory: Memory,
+    mapping: Mapping,
+    traffic: Traffic,
+    side: Number | None = None,
+) -> TokenTime:
+    """Time of one decode pass of one user.
+
+    Args:
+        hardware: profile; its constants may be arrays.
+        shape: the model; fields may be arrays.
+        memory: bytes stored (`archinfer.work.memory` of the same shape and traffic).
+        mapping: layers per stage and tensor-parallel group.
+        traffic: context, users, formats.
+        side: side of every layer's region in cores, where it is known (spatial only);
+            None: the fastest side that holds the layer's bytes.
+
+    Returns:
+        Terms in seconds, of the broadcast shape of all inputs.
+    """
+    if hardware.execution == "spatial":
+        return spatial_time(hardware, shape, memory, mapping, traffic, side)
+    return temporal_time(hardware, shape, mapping, traffic)
+
+
+def tokens_per_s(time: TokenTime, accepted_tokens: Number = 1.0) -> Number:
+    """Output tokens per second of one user: tokens gained per pass over the time of a pass."""
+    return accepted_tokens / time.total
+
+
+def log_sd(hardware: Hardware, time: TokenTime) -> Number:
+    """Standard deviation of log(time of a pass): constants and model-form error together.
+
+    First-order propagation: e' Sigma e + model_error^2, with e the share of the time that
+    scales with each constant and Sigma the covariance of the constants' logarithms.
+    """
+    names, _, covariance = hardware.constants()
+    total = time.total
+    shares = [time.scaling[name] / total if name in time.scaling else None for name in names]
+    variance: Number = hardware.model_error_log_sd**2
+    for i, left in enumerate(shares):
+        for j, right in enumerate(shares):
+            if left is not None and right is not None and covariance[i, j] != 0.0:
+                variance = variance + covariance[i, j] * left * right
+    return np.sqrt(variance)
+
+
+def speed_range(
+    hardware: Hardware, time: TokenTime, accepted_low: Number, accepted_high: Number
+) -> tuple[Number, Number, Number]:
+    """Tokens per second of one user at 5 %, 50 % and 95 %.
+
+    The constants' uncertainty is log-normal; the accepted tokens of a pass are a plain range,
+    whose ends go to the ends of the interval and whose geometric mean to the centre.
+    """
+    spread = np.exp(Z90 * log_sd(hardware, time))
+    return (
+        tokens_per_s(time, accepted_low) / spread,
+        tokens_per_s(time, np.sqrt(np.asarray(accepted_low) * accepted_high)),
+        tokens_per_s(time, accepted_high) * spread,
+    )

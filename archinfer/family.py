@@ -1,0 +1,115 @@
+"""The family of models that the solver searches: four numbers first, the rest by stated rules.
+
+(total, active, layers) -> hidden size, KV cache, experts. The rules are typical of open models
+(each names the figure of the catalogue it comes from); they place the small terms of the cost
+(head, links, attention), while total, active, layers and nodes carry the large ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from archinfer.errors import UnknownNameError
+from archinfer.shape import Cache, LayerGroup, ModelShape, Number
+
+__all__ = ["ATTENTION_KINDS", "AttentionRule", "FamilyRules", "attention_rule", "family_shape"]
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionRule:
+    """How a family's layers attend.
+
+    Attributes:
+        values_per_token: numbers cached per token and layer.
+        macs_per_token: multiply-accumulates per cached token, in units of hidden_size.
+        reductions: dependent all-reduces of one MoE layer.
+        shards: ways in which tensor parallelism can split the cache.
+        text: what it is, for people.
+    """
+
+    values_per_token: float
+    macs_per_token: float
+    reductions: float
+    shards: float
+    text: str
+
+
+ATTENTION_KINDS = {
+    # Query heads of 128 that add up to hidden_size: 2 * hidden_size MACs a cached token.
+    "gqa": AttentionRule(2 * 8 * 128, 2.0, 12.0, 8, "grouped-query attention, 8 KV heads of 128"),
+    "mqa": AttentionRule(2 * 128, 2.0, 12.0, 1, "multi-query attention, one KV head of 128"),
+    # Absorbed MLA as in DeepSeek-V3: each head of 128 works on a latent of 512 + 64.
+    "mla": AttentionRule(576, (576 + 512) / 128, 16.0, 1, "latent attention (MLA), 576 wide"),
+}
+
+
+def attention_rule(kind: str) -> AttentionRule:
+    """The rule called `kind`; UnknownNameError where there is none."""
+    if kind not in ATTENTION_KINDS:
+        raise UnknownNameError("attention kind", kind, ATTENTION_KINDS)
+    return ATTENTION_KINDS[kind]
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyRules:
+    """Shape rules of the family.
+
+    Attributes:
+        attention: key of ATTENTION_KINDS.
+        params_per_layer: active parameters of a layer in units of hidden_size^2 (median of the
+            catalogue, embedding and head left out).
+        vocab_size: rows of the embedding and of the untied head (median of the catalogue).
+        routed_share: share of a layer's active parameters in routed experts (median over the
+            catalogue's MoE models).
+        experts_per_token: top-k (mode of the catalogue's MoE models).
+    """
+
+    attention: str = "gqa"
+    params_per_layer: float = 13.0
+    vocab_size: float = 131_072.0
+    routed_share: float = 0.5
+    experts_per_token: float = 8.0
+
+    def hidden_size(self, active_params: Number, layers: Number) -> Number:
+        """Width d at which A = c L d^2 + 2 V d (layers, embedding and untied head)."""
+        per_width = self.params_per_layer * layers
+        vocab = self.vocab_size
+        return (np.sqrt(vocab * vocab + per_width * active_params) - vocab) / per_width
+
+    def active_params(self, hidden_size: Number, layers: Number) -> Number:
+        """Inverse of `hidden_size`."""
+        return hidden_size * (self.params_per_layer * layers * hidden_size + 2.0 * self.vocab_size)
+
+
+def family_shape(
+    total_params: Number, active_params: Number, layers: Number, rules: FamilyRules
+) -> ModelShape:
+    """The family's member with these totals; real-valued sizes, exact totals.
+
+    Every layer is alike. N - A = R (1 - k/E), where R are all routed parameters and
+    r = k R / E the active ones: E / k = R / r follows from the sparsity.
+    """
+    kind = attention_rule(rules.attention)
+    hidden = rules.hidden_size(active_params, layers)
+    table = rules.vocab_size * hidden
+    layer_active = (active_params - 2.0 * table) / layers
+    routed_active = rules.routed_share * layer_active
+    routed = routed_active + (total_params - active_params) / layers
+    group = LayerGroup(
+        count=layers,
+        shared_params=layer_active - routed_active,
+        routed_params=routed,
+        experts=rules.experts_per_token * routed / routed_active,
+        experts_per_token=rules.experts_per_token,
+        caches=(
+            Cache(
+                values_per_token=kind.values_per_token,
+                macs_per_token=kind.macs_per_token * hidden,
+                shards=kind.shards,
+            ),
+        ),
+        reductions=kind.reductions,
+    )
+    return ModelShape(groups=(group,), hidden_size=hidden, lookup_params=table, head_params=table)

@@ -1,0 +1,121 @@
+"""What a user asks of the solver: hardware, speed and everything that is known or assumed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from archinfer.errors import InputError
+from archinfer.family import FamilyRules, attention_rule
+from archinfer.formats import kv_format, weight_format
+
+if TYPE_CHECKING:
+    from archinfer.hardware import Hardware
+
+__all__ = ["Habits", "Question", "Range"]
+
+Range = tuple[float, float]
+ANY: Range = (0.0, float("inf"))
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """What is built today: ranges that no physics forces.
+
+    The defaults come from the shipped catalogue (the tests recompute them): 5 % and 95 %
+    quantiles for aspect and parameters per layer, the extremes for sparsity and depth.
+
+    Attributes:
+        sparsity: total over active parameters.
+        aspect: hidden_size over layers.
+        params_per_layer: active parameters of a layer over hidden_size^2.
+        layers: decoder layers.
+    """
+
+    sparsity: Range = (1.0, 32.0)
+    aspect: Range = (50.0, 171.0)
+    params_per_layer: Range = (8.9, 26.0)
+    layers: Range = (14.0, 126.0)
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question to the solver.
+
+    Attributes:
+        hardware: the profile.
+        nodes: fewest and most nodes that are there.
+        tokens_per_s: speed of one user.
+        observed: the speed was measured, so a model that is too fast is excluded as well;
+            otherwise it is a target to reach.
+        context_tokens, concurrency: context and users whose KV caches must fit.
+        weights: weight formats to consider.
+        kv: KV-cache format.
+        rules: the family of models.
+        speculation: range of tokens gained per pass.
+        habits: ranges of what is built, or None for physics alone.
+        total, active, layers: what is known of the model.
+        throughput_tokens_per_s: total speed over all users to reach, or None.
+        power_w, price_per_hour: most that may be spent, or None.
+        confidence_z: standard normal quantile at which a target must hold (0: central).
+        disabled: names of constraints left out (used to find out which one binds).
+        overrides: figures of the profile that the user has changed, as "key = value".
+    """
+
+    hardware: Hardware
+    nodes: tuple[int, int] = (88, 88)
+    tokens_per_s: float = 750.0
+    observed: bool = False
+    context_tokens: int = 8000
+    concurrency: int = 1
+    weights: tuple[str, ...] = ("bf16", "fp8", "nvfp4")
+    kv: str = "bf16"
+    rules: FamilyRules = field(default_factory=FamilyRules)
+    speculation: Range = (1.0, 3.0)
+    habits: Habits | None = field(default_factory=Habits)
+    total: Range = ANY
+    active: Range = ANY
+    layers: Range = ANY
+    throughput_tokens_per_s: float | None = None
+    power_w: float | None = None
+    price_per_hour: float | None = None
+    confidence_z: float = 0.0
+    disabled: frozenset[str] = frozenset()
+    overrides: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        low, high = self.nodes
+        if not 1 <= low <= high:
+            raise InputError(f"nodes must be at least 1, found {low}:{high}")
+        if not 0 < self.tokens_per_s < np.inf:
+            raise InputError(f"tokens/s must be a positive number, found {self.tokens_per_s:g}")
+        for key in ("context_tokens", "concurrency"):
+            if getattr(self, key) < 1:
+                raise InputError(f"{key} must be at least 1, found {getattr(self, key):g}")
+        if not 0 < self.speculation[0] <= self.speculation[1] < np.inf:
+            raise InputError("speculation must be a range of positive numbers, such as 1:3")
+        for name in ("total", "active", "layers"):
+            lo, hi = getattr(self, name)
+            if not 0 <= lo <= hi or hi == 0:
+                raise InputError(f"{name} must be a range such as a:b with a <= b, found {lo}:{hi}")
+        if not self.weights:
+            raise InputError("at least one weight format is needed")
+        for name in self.weights:
+            weight_format(name)
+        kv_format(self.kv)
+        attention_rule(self.rules.attention)
+
+    @property
+    def kv_bits(self) -> float:
+        """Bits of one number in the KV cache."""
+        return kv_format(self.kv).bits
+
+    def with_(self, **changes: Any) -> Question:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+    def without(self, *names: str) -> Question:
+        """The same question without the constraints called `names`."""
+        return replace(self, disabled=self.disabled | set(names))

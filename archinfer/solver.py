@@ -1,0 +1,554 @@
+"""The exact feasible region over total and active parameters, layers and nodes.
+
+For fixed layers L, mapping and weight format every constraint is monotone in total N and active
+A: memory and the time of a pass grow with both. So for each A the feasible N are one interval,
+the A with a non-empty interval are one interval, and the ends of both are roots of monotone
+functions, found to 1e-11. A *slice* is one (layers, layers per stage, tensor-parallel group,
+weight format); the region is the union of its slices, and n nodes may use every slice that
+needs at most n.
+
+One caveat, checked by `monotone`: an observed speed compares with a predicted interval, whose
+width moves with the mix of terms. With the log-standard deviation of each constant below
+1 / 1.645 the interval's ends stay monotone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archinfer.constraints import HIDDEN_FLOOR, Candidate, constraints, shape_limits
+from archinfer.deployment import Mapping
+from archinfer.formats import weight_format
+from archinfer.question import Question
+from archinfer.roots import last_nonnegative
+from archinfer.shape import FloatArray
+
+__all__ = ["LAYERS_MAX", "Bound", "Interval", "Region", "Slices", "mappings", "solve"]
+
+LAYERS_MAX = 512
+"""Deepest model searched unless the user asks for more: four times the deepest in the
+catalogue."""
+
+Index = NDArray[np.intp]
+
+_FAST = ("speed", "throughput")
+_SLOW = "speed (not faster)"
+_TINY = 1e-300
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """Arrays of one length: the discrete part of each slice."""
+
+    layers: FloatArray
+    layers_per_stage: FloatArray
+    tensor_parallel: FloatArray
+    weights: Index
+    """Position of the weight format in the question's list."""
+    weight_bits: FloatArray
+
+    def take(self, index: Index) -> Slices:
+        """The slices at `index`."""
+        return Slices(
+            self.layers[index],
+            self.layers_per_stage[index],
+            self.tensor_parallel[index],
+            self.weights[index],
+            self.weight_bits[index],
+        )
+
+    @property
+    def mapping(self) -> Mapping:
+        """The mapping of each slice."""
+        return Mapping(self.layers_per_stage, self.tensor_parallel)
+
+    @property
+    def nodes(self) -> FloatArray:
+        """Nodes that each slice uses."""
+        return np.asarray(self.mapping.nodes(self.layers), dtype=float)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One end of an interval and the constraint that draws it."""
+
+    value: float
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A range of one quantity with what bounds it on either side."""
+
+    low: Bound
+    high: Bound
+
+
+def mappings(
+    layers: FloatArray, nodes: int, spatial: bool, group_max: float = 1.0
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Every way to place `layers` whole layers on at most `nodes` nodes.
+
+    A pipeline of u stages holds ceil(L / u) layers in the fullest; stage counts that lead to
+    the same number are one mapping, the one with fewest stages. On temporal hardware each stage
+    is a tensor-parallel group of 1, 2, 4, ... nodes.
+
+    Returns:
+        (layers, layers_per_stage, tensor_parallel), one entry a mapping.
+    """
+    out: list[tuple[FloatArray, FloatArray, FloatArray]] = []
+    group = 1
+    while group <= min(nodes, 1 if spatial else group_max):
+        most = int(min(nodes // group, layers.max()))
+        stages = np.arange(1, most + 1, dtype=float)
+        depth = layers[:, None]
+        per_stage = np.ceil(depth / stages)
+        kept = (np.ceil(depth / per_stage) == stages) & (stages <= depth)
+        rows, columns = np.nonzero(kept)
+        out.append((layers[rows], per_stage[rows, columns], np.full(len(rows), float(group))))
+        group *= 2
+    joined = [np.concatenate(parts) for parts in zip(*out, strict=True)]
+    return joined[0], joined[1], joined[2]
+
+
+def _layer_range(question: Question) -> FloatArray:
+    low, high = question.layers
+    if "layers asked" in question.disabled:
+        low, high = 0.0, np.inf
+    if question.habits is not None and "depth" not in question.disabled:
+        low, high = max(low, question.habits.layers[0]), min(high, question.habits.layers[1])
+    low = max(1.0, np.ceil(low))
+    high = np.floor(high) if high < np.inf else max(float(LAYERS_MAX), low)
+    return np.arange(low, high + 1.0)
+
+
+def _slices(question: Question, layers: FloatArray) -> Slices:
+    hardware = question.hardware
+    layers, per_stage, group = mappings(
+        layers,
+        question.nodes[1],
+        hardware.execution == "spatial",
+        8.0 * hardware.scale_up_size,
+    )
+    bits = np.array([weight_format(w).bits for w in question.weights])
+    copies, n = len(bits), len(layers)
+    return Slices(
+        np.tile(layers, copies),
+        np.tile(per_stage, copies),
+        np.tile(group, copies),
+        np.repeat(np.arange(copies), n),
+        np.repeat(bits, n),
+    )
+
+
+class _Functions:
+    """The monotone functions of a batch of slices, on logarithms of A and N."""
+
+    def __init__(self, question: Question, slices: Slices) -> None:
+        self.question = question
+        self.slices = slices
+        self.by_name = {c.name: c for c in constraints(question)}
+        layers = slices.layers
+        habits = question.habits
+        n = len(slices)
+        self.sparsity_low, self.sparsity_high = 1.0, np.inf
+        if habits is not None and "sparsity" in self.by_name:
+            self.sparsity_low = max(1.0, habits.sparsity[0])
+            self.sparsity_high = habits.sparsity[1]
+        self.total_low, self.total_high = self._asked("total")
+        active_low, active_high = self._asked("active")
+        floor = question.rules.active_params(HIDDEN_FLOOR, layers)
+        # Each limit on A alone, with its name: the largest lower and smallest upper one count.
+        self.lowers: list[tuple[str, FloatArray]] = [("search floor", np.asarray(floor))]
+        self.uppers: list[tuple[str, FloatArray]] = []
+        if "shape" in self.by_name:
+            low, high = shape_limits(question, layers)
+            self.lowers.append(("shape", np.asarray(low)))
+            self.uppers.append(("shape", np.asarray(high)))
+        self.lowers.append(("active asked", np.full(n, active_low)))
+        self.uppers.append(("active asked", np.full(n, active_high)))
+        self.lowers.append(("sparsity", np.full(n, self.total_low / self.sparsity_high)))
+        self.uppers.append(("total asked", np.full(n, self.total_high / self.sparsity_low)))
+
+    def _asked(self, name: str) -> tuple[float, float]:
+        if f"{name} asked" not in self.by_name:
+            return (0.0, np.inf)
+        low, high = getattr(self.question, name)
+        return float(low), float(high)
+
+    def candidate(self, total: FloatArray, active: FloatArray, index: Index) -> Candidate:
+        part = self.slices.take(index)
+        return Candidate(self.question, total, active, part.layers, part.mapping, part.weight_bits)
+
+    def capacity_total(self, active: FloatArray, index: Index) -> FloatArray:
+        """Most parameters that fit beside KV cache and activations (may be negative)."""
+        if "capacity" not in self.by_name:
+            return np.full(len(active), 1e18)
+        empty = self.candidate(active, active, index)
+        part = self.slices.take(index)
+        usable_bytes = (
+            self.question.hardware.usable_bytes
+            * part.tensor_parallel
+            * part.layers
+            / part.layers_per_stage
+        )
+        room_bytes = usable_bytes - empty.memory.kv - empty.memory.other
+        return np.asarray(room_bytes * 8.0 / part.weight_bits)
+
+    def total_low_of(self, active: FloatArray) -> FloatArray:
+        """Fewest parameters that definition, sparsity and the user allow."""
+        return np.maximum(self.sparsity_low * active, self.total_low)
+
+    def total_high_of(self, active: FloatArray, index: Index) -> FloatArray:
+        """Most parameters that capacity, sparsity and the user allow."""
+        habit = np.minimum(self.sparsity_high * active, self.total_high)
+        return np.minimum(habit, self.capacity_total(active, index))
+
+    def fast(self, total: FloatArray, active: FloatArray, index: Index) -> FloatArray:
+        """Smallest slack of the constraints that ask for speed; decreases in A and N."""
+        return self._least(_FAST, total, active, index)
+
+    def slow(self, total: FloatArray, active: FloatArray, index: Index) -> FloatArray:
+        """Slack of "not faster than observed"; increases in A and N."""
+        return self._least((_SLOW,), total, active, index)
+
+    def _least(
+        self, names: Iterable[str], total: FloatArray, active: FloatArray, index: Index
+    ) -> FloatArray:
+        present = [self.by_name[n] for n in names if n in self.by_name]
+        result = np.full(len(active), np.inf)
+        if not present:
+            return result
+        candidate = self.candidate(np.maximum(total, _TINY), active, index)
+        for constraint in present:
+            result = np.minimum(result, constraint.slack(candidate))
+        return result
+
+    def has(self, *names: str) -> bool:
+        return any(n in self.by_name for n in names)
+
+    def slowest_name(self, total: FloatArray, active: FloatArray, index: Index) -> list[str]:
+        """Which of the constraints that ask for speed is the tightest at each point."""
+        candidate = self.candidate(total, active, index)
+        names = [n for n in _FAST if n in self.by_name]
+        values = np.stack(
+            [np.broadcast_to(self.by_name[n].slack(candidate), total.shape) for n in names]
+        )
+        return [names[i] for i in np.argmin(values, axis=0)]
+
+
+def _tightest(
+    limits: list[tuple[str, FloatArray]], pick: Callable[..., Index]
+) -> tuple[FloatArray, NDArray[np.str_]]:
+    values = np.stack([v for _, v in limits])
+    at = pick(values, axis=0)
+    names = np.array([name for name, _ in limits])
+    return np.take_along_axis(values, at[None, :], axis=0)[0], names[at]
+
+
+@dataclass(frozen=True)
+class Region:
+    """The feasible region of a question: its non-empty slices with the ends of each.
+
+    Attributes:
+        question: what was asked.
+        slices: the feasible slices.
+        active_low, active_high: interval of A in each slice; `*_by` names the constraint.
+        total_low, total_high: least and largest N in each slice.
+        total_high_at: A at which the largest N is reached (total_low_at: the least).
+    """
+
+    question: Question
+    slices: Slices
+    active_low: FloatArray
+    active_high: FloatArray
+    active_low_by: NDArray[np.str_]
+    active_high_by: NDArray[np.str_]
+    total_low: FloatArray
+    total_high: FloatArray
+    total_low_at: FloatArray
+    total_high_at: FloatArray
+    total_low_by: NDArray[np.str_]
+    total_high_by: NDArray[np.str_]
+
+    @property
+    def feasible(self) -> bool:
+        """Whether any model is possible."""
+        return len(self.slices) > 0
+
+    def total_interval(self, active: FloatArray, index: Index) -> tuple[FloatArray, FloatArray]:
+        """Feasible N at given A in given slices: (low, high), low > high where there is none."""
+        functions = _Functions(self.question, self.slices.take(np.asarray(index)))
+        low, high = _total_interval(functions, active, np.arange(len(active)))
+        outside = (active < self.active_low[index]) | (active > self.active_high[index])
+        return np.where(outside, np.inf, low), np.where(outside, -np.inf, high)
+
+    def contains(
+        self,
+        total: FloatArray,
+        active: FloatArray,
+        layers: FloatArray,
+        nodes: FloatArray,
+        weights: str,
+    ) -> NDArray[np.bool_]:
+        """Whether each point lies in the region, read off its edges.
+
+        Args:
+            total, active, layers, nodes: arrays of one shape (n,); nodes are those there are.
+            weights: weight format.
+        """
+        total, active, layers, nodes = (
+            np.asarray(x, dtype=float) for x in (total, active, layers, nodes)
+        )
+        inside = np.zeros(len(total), dtype=bool)
+        position = self.question.weights.index(weights)
+        mine = np.flatnonzero(self.slices.weights == position)
+        if not len(mine):
+            return inside
+        mine = mine[np.argsort(self.slices.layers[mine], kind="stable")]
+        keys = self.slices.layers[mine]
+        start, stop = np.searchsorted(keys, layers), np.searchsorted(keys, layers, side="right")
+        asked = (nodes >= self.question.nodes[0]) & (nodes <= self.question.nodes[1])
+        for step in range(int((stop - start).max(initial=0))):
+            point = np.flatnonzero((start + step < stop) & ~inside & asked)
+            slot = mine[start[point] + step]
+            fits = (
+                (self.slices.nodes[slot] <= nodes[point])
+                & (self.active_low[slot] <= active[point])
+                & (active[point] <= self.active_high[slot])
+                & (self.total_low[slot] <= total[point])
+                & (total[point] <= self.total_high[slot])
+            )
+            point, slot = point[fits], slot[fits]
+            if len(point):
+                low, high = self.total_interval(active[point], slot)
+                inside[point] = (low <= total[point]) & (total[point] <= high)
+        return inside
+
+
+def _total_interval(
+    functions: _Functions, active: FloatArray, index: Index
+) -> tuple[FloatArray, FloatArray]:
+    """Feasible N at given A, all constraints but the limits on A alone."""
+    low = functions.total_low_of(active)
+    high = np.minimum(functions.total_high_of(active, index), 1e18)
+    if functions.has(*_FAST):
+        high = np.exp(
+            last_nonnegative(
+                lambda x, i: functions.fast(np.exp(x), active[i], index[i]),
+                np.log(low),
+                np.log(np.maximum(high, _TINY)),
+            )
+        )
+    if functions.has(_SLOW):
+        # Nothing slow enough below the returned point: nudge to the side that satisfies.
+        found = last_nonnegative(
+            lambda x, i: -functions.slow(np.exp(x), active[i], index[i]),
+            np.log(low),
+            np.log(np.maximum(high, low)),
+        )
+        low = np.where(np.isfinite(found), np.exp(found), low)
+        still_fast = functions.slow(np.maximum(high, low), active, index) < 0.0
+        low = np.where(still_fast, np.inf, low)
+    return low, high
+
+
+def solve(question: Question, layers: FloatArray | None = None) -> Region:
+    """The feasible region of `question`.
+
+    Args:
+        question: hardware, speed, what is known and assumed.
+        layers: layer counts to look at; None: those the question allows, up to LAYERS_MAX.
+
+    Returns:
+        The region; `feasible` is False where nothing is possible (that is an answer).
+    """
+    slices = _slices(question, _layer_range(question) if layers is None else layers)
+    slices = _affordable(question, slices)
+    f = _Functions(question, slices)
+    every = np.arange(len(slices))
+    a_low, low_by = _tightest(f.lowers, np.argmax)
+    a_high, high_by = _tightest(f.uppers, np.argmin)
+    if not len(slices):
+        return _empty(question, slices)
+    # At A itself the total is at least A, so capacity bounds A too.
+    ceiling = np.maximum(f.capacity_total(a_low, every), _TINY)
+    high_by = np.where(ceiling < a_high, "capacity", high_by)
+    x_low, x_high = np.log(a_low), np.log(np.minimum(a_high, ceiling))
+
+    def narrowed(
+        function: Callable[[FloatArray, Index], FloatArray], name: Callable[[Index], list[str]]
+    ) -> None:
+        nonlocal x_high, high_by
+        root = last_nonnegative(function, x_low, x_high)
+        moved = np.flatnonzero((root < x_high) & np.isfinite(root))
+        if len(moved):
+            high_by = high_by.astype(object)
+            high_by[moved] = name(moved)
+        x_high = root
+
+    narrowed(
+        lambda x, i: (
+            np.log(np.maximum(f.capacity_total(np.exp(x), i), _TINY))
+            - np.log(f.total_low_of(np.exp(x)))
+        ),
+        lambda i: ["capacity"] * len(i),
+    )
+    root_before = x_high
+    if f.has(*_FAST):
+        narrowed(
+            lambda x, i: f.fast(f.total_low_of(np.exp(x)), np.exp(x), i),
+            lambda i: f.slowest_name(
+                f.total_low_of(np.exp(root_before[i])), np.exp(root_before[i]), i
+            ),
+        )
+    if f.has(_SLOW):
+        ok = np.flatnonzero(x_low <= x_high)
+        # The least A that is slow enough at its largest total: search downwards from the top.
+        mirrored = last_nonnegative(
+            lambda y, j: f.slow(f.total_high_of(np.exp(-y), ok[j]), np.exp(-y), ok[j]),
+            -x_high[ok],
+            -x_low[ok],
+        )
+        raised = np.full(len(slices), np.inf)
+        raised[ok] = -mirrored
+        low_by = np.where(raised > x_low, _SLOW, low_by)
+        x_low = np.maximum(x_low, raised)
+    kept = np.flatnonzero((x_low <= x_high) & np.isfinite(x_high))
+    if not len(kept):
+        return _empty(question, slices)
+    return _finish(
+        question,
+        slices.take(kept),
+        np.exp(x_low[kept]),
+        np.exp(x_high[kept]),
+        np.asarray(low_by)[kept],
+        np.asarray(high_by)[kept],
+    )
+
+
+def _affordable(question: Question, slices: Slices) -> Slices:
+    """Without the slices whose nodes alone break a limit on power or price."""
+    ones = np.ones(len(slices))
+    candidate = Candidate(question, ones, ones, slices.layers, slices.mapping, slices.weight_bits)
+    keep = np.ones(len(slices), dtype=bool)
+    for constraint in constraints(question):
+        if constraint.name in ("power", "price"):
+            keep &= np.asarray(constraint.slack(candidate)) >= 0.0
+    return slices.take(np.flatnonzero(keep))
+
+
+def _empty(question: Question, slices: Slices) -> Region:
+    none, text = np.empty(0), np.empty(0, dtype=str)
+    return Region(
+        question,
+        slices.take(np.empty(0, dtype=np.intp)),
+        none,
+        none,
+        text,
+        text,
+        none,
+        none,
+        none,
+        none,
+        text,
+        text,
+    )
+
+
+def _finish(
+    question: Question,
+    slices: Slices,
+    a_low: FloatArray,
+    a_high: FloatArray,
+    low_by: NDArray[np.str_],
+    high_by: NDArray[np.str_],
+) -> Region:
+    """Least and largest total of each slice, and what draws them."""
+    f = _Functions(question, slices)
+    every = np.arange(len(slices))
+    x_low, x_high = np.log(a_low), np.log(a_high)
+
+    # The largest total lies where sparsity * A meets capacity or speed, or at an end of A.
+    top = a_low
+    if f.sparsity_high < np.inf:
+        root = last_nonnegative(
+            lambda x, i: np.minimum(
+                np.log(np.maximum(f.capacity_total(np.exp(x), i), _TINY))
+                - np.log(f.sparsity_high)
+                - x,
+                f.fast(f.sparsity_high * np.exp(x), np.exp(x), i),
+            ),
+            x_low,
+            x_high,
+        )
+        top = np.where(np.isfinite(root), np.exp(root), a_low)
+    _, total_high = _total_interval(f, top, every)
+
+    # The least total lies where "not faster" lets go of N = sparsity_low * A, or at an end.
+    bottom = a_low
+    if f.has(_SLOW):
+        mirrored = last_nonnegative(
+            lambda y, i: f.slow(f.total_low_of(np.exp(-y)), np.exp(-y), i), -x_high, -x_low
+        )
+        bottom = np.where(np.isfinite(mirrored), np.exp(-mirrored), a_high)
+    total_low, _ = _total_interval(f, bottom, every)
+    return Region(
+        question,
+        slices,
+        a_low,
+        a_high,
+        low_by,
+        high_by,
+        total_low,
+        total_high,
+        bottom,
+        top,
+        _low_names(f, total_low, bottom, low_by),
+        _high_names(f, total_high, top, a_high, high_by),
+    )
+
+
+def _low_names(
+    f: _Functions, total: FloatArray, active: FloatArray, active_by: NDArray[np.str_]
+) -> NDArray[np.str_]:
+    near = 1.0 + 1e-7
+    names = np.full(len(total), _SLOW, dtype=object)
+    dense = total <= f.sparsity_low * active * near
+    # On the line N = A the total is least because the active parameters are.
+    names[dense] = active_by[dense]
+    if f.sparsity_low > 1.0:
+        names[dense] = "sparsity"
+    if f.total_low > 0.0:
+        names[total <= f.total_low * near] = "total asked"
+    return names.astype(str)
+
+
+def _high_names(
+    f: _Functions,
+    total: FloatArray,
+    active: FloatArray,
+    active_high: FloatArray,
+    active_by: NDArray[np.str_],
+) -> NDArray[np.str_]:
+    every = np.arange(len(total))
+    near = 1.0 - 1e-7
+    names = np.full(len(total), "speed", dtype=object)
+    if f.has(*_FAST):
+        names[:] = f.slowest_name(total, active, every)
+    names[total >= f.capacity_total(active, every) * near] = "capacity"
+    habit = (total >= f.sparsity_high * active * near) & (names != "capacity")
+    names[habit] = "sparsity"
+    # Sparsity lets the total grow with A: what stops A stops the total.
+    stopped = habit & (active >= active_high * near)
+    names[stopped] = np.char.add("sparsity with ", np.asarray(active_by, dtype=str))[stopped]
+    if f.total_high < np.inf:
+        names[total >= f.total_high * near] = "total asked"
+    return names.astype(str)

@@ -1,0 +1,96 @@
+"""What a cost model is asked (`Traffic`) and answers (`TokenTime`), and what all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archinfer.deployment import Mapping as NodeMapping
+from archinfer.shape import ModelShape, Number
+from archinfer.work import Memory
+
+if TYPE_CHECKING:
+    from archinfer.hardware import Hardware
+
+__all__ = ["ACTIVATION_BYTES", "TERMS", "TokenTime", "Traffic", "links_s", "memory_fraction"]
+
+ACTIVATION_BYTES = 2
+"""Bytes of one number that crosses a link: activations travel at 16 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What a decode pass has to serve: context, users and number formats."""
+
+    context_tokens: Number = 8000
+    concurrency: Number = 1
+    weight_bits: Number = 16
+    outside_bits: Number | None = None
+    kv_bits: float = 16
+    draft_tokens: Number = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTime:
+    """Seconds of one decode pass by term; `total` is their sum.
+
+    Attributes:
+        weights: reading (and multiplying) the weights of the layers.
+        kv: reading the KV cache and multiplying with it.
+        compute: what arithmetic takes beyond the memory time of the same layer.
+        reductions: all-reduces among the cores or nodes that share a layer.
+        fixed: time of a layer that depends on neither bytes nor region.
+        links: node to node.
+        head: LM head and choice of the token.
+        queue: waiting for the other users' tokens (a pipeline with more users than stages).
+        draft: drafting tokens for speculative decoding.
+        side: side in cores of a layer's region (spatial; the first group's), else nan.
+        scaling: dT / d log(constant) in seconds for each uncertain constant of the profile;
+            the region's side does not contribute, since it stands at the minimum.
+    """
+
+    weights: Number
+    kv: Number
+    compute: Number
+    reductions: Number
+    fixed: Number
+    links: Number
+    head: Number
+    queue: Number
+    draft: Number
+    side: Number
+    scaling: Mapping[str, Number]
+
+    @property
+    def total(self) -> Number:
+        """Seconds of one pass."""
+        return sum((getattr(self, term) for term in TERMS), start=0.0)
+
+
+TERMS = ("weights", "kv", "compute", "reductions", "fixed", "links", "head", "queue", "draft")
+
+
+def memory_fraction(
+    hardware: Hardware, shape: ModelShape, memory: Memory, mapping: NodeMapping
+) -> Number:
+    """Share of the fullest stage's usable memory that is taken (above 1: does not fit).
+
+    Bytes are spread evenly over the layers, and a stage holds `layers_per_stage` whole ones:
+    m (total / L) / (g * usable).
+    """
+    stage_bytes = memory.total / shape.layers * mapping.layers_per_stage
+    return stage_bytes / (mapping.tensor_parallel * hardware.usable_bytes)
+
+
+def links_s(hardware: Hardware, stages: Number, numbers: Number) -> tuple[Number, Number]:
+    """Crossings from node to node, and the part of them that is latency.
+
+    Pipeline stages form a ring: the sampled token goes back to the stage that embeds it.
+    """
+    crossings = np.where(np.asarray(stages) > 1, stages, 0.0)
+    latency = crossings * hardware.link_latency_s
+    payload_bytes = numbers * ACTIVATION_BYTES
+    return latency + crossings * payload_bytes / hardware.link_bandwidth_bytes_per_s, latency
