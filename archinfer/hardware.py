@@ -42,7 +42,9 @@ class Key:
         dimension: a key of `units.DIMENSIONS`.
         minimum: smallest value; itself allowed only where `closed`.
         maximum: largest value, itself allowed.
-        uncertain: may carry a log-standard deviation.
+        whole: no fraction.
+        uncertain: may carry a log-standard deviation; only constants that scale a term of the
+            time of a token do, because the spread of a speed comes from those.
     """
 
     attribute: str
@@ -50,7 +52,8 @@ class Key:
     minimum: float = 0.0
     closed: bool = False
     maximum: float = math.inf
-    uncertain: bool = True
+    whole: bool = False
+    uncertain: bool = False
 
     def read(self, text: str | float) -> float:
         """The value in SI units.
@@ -68,11 +71,13 @@ class Key:
         if value > self.maximum:
             bound = units.format_quantity(self.maximum, self.dimension)
             raise UnitError(f"expected at most {bound}")
+        if self.whole and not value.is_integer():
+            raise UnitError("expected a whole number")
         return value
 
 
-def _fraction(attribute: str) -> Key:
-    return Key(attribute, "ratio", maximum=1.0)
+def _fraction(attribute: str, uncertain: bool = False) -> Key:
+    return Key(attribute, "ratio", maximum=1.0, uncertain=uncertain)
 
 
 KEYS: Final[dict[str, Key]] = {
@@ -80,24 +85,24 @@ KEYS: Final[dict[str, Key]] = {
     "memory.usable_fraction": _fraction("usable_fraction"),
     "memory.bandwidth": Key("bandwidth_bytes_per_s", "bytes_per_s"),
     "memory.read_fraction": _fraction("read_fraction"),
-    "compute.cores": Key("cores", "number", minimum=1.0, closed=True),
-    "compute.clock": Key("clock_hz", "hertz"),
+    "compute.cores": Key("cores", "number", minimum=1.0, closed=True, whole=True),
+    "compute.clock": Key("clock_hz", "hertz", uncertain=True),
     "fabric.hop_cycles": Key("hop_cycles", "cycles", closed=True),
     "fabric.step_cycles": Key("step_cycles", "cycles", closed=True),
     "link.bandwidth": Key("link_bandwidth_bytes_per_s", "bytes_per_s"),
-    "link.latency": Key("link_latency_s", "seconds", closed=True),
-    "scale_up.size": Key("scale_up_size", "number", minimum=1.0, closed=True, uncertain=False),
+    "link.latency": Key("link_latency_s", "seconds", closed=True, uncertain=True),
+    "scale_up.size": Key("scale_up_size", "number", minimum=1.0, closed=True, whole=True),
     "scale_up.bandwidth": Key("scale_up_bandwidth_bytes_per_s", "bytes_per_s"),
-    "power": Key("power_w", "watts", uncertain=False),
-    "price.purchase": Key("price_dollars", "dollars", uncertain=False),
-    "price.rent": Key("price_dollars_per_hour", "dollars_per_hour", uncertain=False),
-    "reductions_per_layer": Key("reductions_per_layer", "number", closed=True),
-    "cycles_per_weight": Key("cycles_per_weight", "cycles", closed=True),
-    "fixed_time_per_layer": Key("fixed_time_per_layer_s", "seconds", closed=True),
-    "fixed_time_per_token": Key("fixed_time_per_token_s", "seconds", closed=True),
-    "bandwidth_efficiency": _fraction("bandwidth_efficiency"),
-    "compute_efficiency": _fraction("compute_efficiency"),
-    "model_error": Key("model_error_log_sd", "number", closed=True, maximum=3.0, uncertain=False),
+    "power": Key("power_w", "watts"),
+    "price.purchase": Key("price_dollars", "dollars"),
+    "price.rent": Key("price_dollars_per_hour", "dollars_per_hour"),
+    "reductions_per_layer": Key("reductions_per_layer", "number", closed=True, uncertain=True),
+    "cycles_per_weight": Key("cycles_per_weight", "cycles", closed=True, uncertain=True),
+    "fixed_time_per_layer": Key("fixed_time_per_layer_s", "seconds", closed=True, uncertain=True),
+    "fixed_time_per_token": Key("fixed_time_per_token_s", "seconds", closed=True, uncertain=True),
+    "bandwidth_efficiency": _fraction("bandwidth_efficiency", uncertain=True),
+    "compute_efficiency": _fraction("compute_efficiency", uncertain=True),
+    "model_error": Key("model_error_log_sd", "number", closed=True, maximum=3.0),
 }
 """Every scalar figure by its key. Those without a dot stand under `constants:` in the file,
 except `power`; `constants.` may be written before them."""
@@ -107,7 +112,7 @@ _PEAK: Final = "compute.peak."
 
 TABLES: Final[dict[str, Key]] = {
     _SYNC: Key("sync_latency_s", "seconds", closed=True),
-    "compute.peak": Key("peaks_flops", "flops_per_s", uncertain=False),
+    "compute.peak": Key("peaks_flops", "flops_per_s"),
 }
 """Figures that are tables: seconds by group size, FLOP/s by number format."""
 
@@ -176,9 +181,8 @@ class Hardware:
             from one scale-up domain to the next.
         scale_up_size: nodes that share one fast network (1: none).
         scale_up_bandwidth_bytes_per_s: of one node into that network, one direction.
-        sync_group_sizes, sync_latency_s: time of one small all-reduce by group size; read with
-            `sync_latency_at`.
-        sync_latency_factor: multiplies all of `sync_latency_s`.
+        sync_group_sizes, sync_latency_s: time of one small all-reduce by group size; its
+            uncertainty is that of `reductions_per_layer`, which multiplies it.
         power_w: of one node with its share of the system.
         price_dollars, price_dollars_per_hour: of one node.
         reductions_per_layer: dependent all-reduces of one dense layer.
@@ -222,7 +226,6 @@ class Hardware:
     scale_up_bandwidth_bytes_per_s: Number = math.nan
     sync_group_sizes: tuple[float, ...] = (1.0,)
     sync_latency_s: tuple[float, ...] = (0.0,)
-    sync_latency_factor: Number = 1.0
     price_dollars: float = math.nan
     price_dollars_per_hour: float = math.nan
     figures: tuple[Figure, ...] = ()
@@ -314,29 +317,21 @@ class Hardware:
                 return peaks[candidate]
         return min(peaks.values())
 
-    def sync_latency_at(self, group: Number) -> Number:
-        """Seconds of one small all-reduce in a scale-up group of `group` nodes.
-
-        Linear in the logarithm of the group size between the table's sizes, flat beyond them.
-        """
-        sizes = np.log(np.asarray(self.sync_group_sizes))
-        latency = np.interp(np.log(np.asarray(group, dtype=float)), sizes, self.sync_latency_s)
-        return np.asarray(latency) * self.sync_latency_factor
-
     def constants(self) -> tuple[tuple[str, ...], FloatArray, FloatArray]:
         """Uncertain figures: names (k), central values (k,), covariance of their logarithms (k, k).
 
-        The order is that of KEYS, then `scale_up.sync_latency` (a factor on the whole table,
-        central value 1).
+        The order is that of KEYS.
 
         Raises:
             ValueError: a constant was replaced by an array.
         """
-        order = [*KEYS, _SYNC]
         log_sd = {f.key: f.log_sd for f in self.figures if f.log_sd > 0.0}
         joint = dict(zip(self.covariance_names, range(len(self.covariance_names)), strict=True))
-        names = tuple(key for key in order if key in log_sd or key in joint)
-        central = np.array([self._scalar(name) for name in names], dtype=float)
+        names = tuple(key for key in KEYS if key in log_sd or key in joint)
+        values = [getattr(self, KEYS[name].attribute) for name in names]
+        if any(np.ndim(value) for value in values):
+            raise ValueError("a constant was replaced by an array")
+        central = np.array(values, dtype=float)
         covariance = np.diag([log_sd.get(name, 0.0) ** 2 for name in names])
         rows = [names.index(name) for name in joint]
         if rows:
@@ -351,13 +346,10 @@ class Hardware:
         Ratios above 1 are cut to 1: draws of an efficiency may stray there, the thing cannot.
 
         Raises:
-            UnknownNameError: a key that is not one of KEYS or `scale_up.sync_latency`.
+            UnknownNameError: a key that is not one of KEYS.
         """
         changes: dict[str, Any] = {}
         for name, value in values.items():
-            if _plain(name) == _SYNC:
-                changes["sync_latency_factor"] = value
-                continue
             key = _known(name)
             if key.maximum == 1.0:
                 value = np.minimum(value, 1.0)
@@ -397,22 +389,24 @@ class Hardware:
             changes = {
                 "sync_group_sizes": (1.0, 2.0),
                 "sync_latency_s": (0.0, number),
-                "sync_latency_factor": 1.0,
             }
         elif plain.startswith(_PEAK):
             peaks = dict(self.peaks_flops) | {peak: number}
             changes = {"peaks_flops": tuple(peaks.items())}
         else:
-            current = getattr(self, key.attribute)
-            if key.uncertain and np.isnan(current).any():
-                raise InputError(f"{plain}: {self.name} is {self.execution} and has no such figure")
             changes = {key.attribute: number}
+        foreign = "scale_up." if self.spatial else ("compute.cores", "compute.clock", "fabric.",
+                                                    "cycles_per_weight")  # fmt: skip
+        if plain.startswith(foreign):
+            raise InputError(f"{plain}: {self.name} is {self.execution} and has no such figure")
         figure = Figure(plain, value, key.dimension, "set by hand")
-        others = tuple(f for f in self.figures if f.key != plain)
+        before = [f.key for f in self.figures]
+        at = before.index(plain) if plain in before else len(before)
+        figures = (*self.figures[:at], figure, *self.figures[at + 1 :])
         keep = [i for i, n in enumerate(self.covariance_names) if n != plain]
         return dataclasses.replace(
             self,
-            figures=(*others, figure),
+            figures=figures,
             covariance_names=tuple(self.covariance_names[i] for i in keep),
             log_covariance=tuple(tuple(self.log_covariance[i][j] for j in keep) for i in keep),
             **changes,
@@ -460,12 +454,6 @@ class Hardware:
             "figures": self.provenance(),
             "covariance": covariance,
         }
-
-    def _scalar(self, name: str) -> float:
-        value = self.sync_latency_factor if name == _SYNC else getattr(self, KEYS[name].attribute)
-        if np.ndim(value):
-            raise ValueError(f"{name} was replaced by an array")
-        return float(value)
 
 
 def profile_folder() -> Path:

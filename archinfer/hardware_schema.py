@@ -82,34 +82,34 @@ class Uncertain(Exact[Value], Generic[Value]):
 
 
 class Memory(_Strict):
-    capacity: Uncertain[Annotated[float, Read("memory.capacity")]]
-    usable_fraction: Uncertain[Annotated[float, Read("memory.usable_fraction")]]
-    bandwidth: Uncertain[Annotated[float, Read("memory.bandwidth")]]
-    read_fraction: Uncertain[Annotated[float, Read("memory.read_fraction")]]
+    capacity: Exact[Annotated[float, Read("memory.capacity")]]
+    usable_fraction: Exact[Annotated[float, Read("memory.usable_fraction")]]
+    bandwidth: Exact[Annotated[float, Read("memory.bandwidth")]]
+    read_fraction: Exact[Annotated[float, Read("memory.read_fraction")]]
 
 
 class Compute(_Strict):
     peak: Annotated[
         dict[NumberFormat, Exact[Annotated[float, Read("compute.peak")]]], Field(min_length=1)
     ]
-    cores: Uncertain[Annotated[float, Read("compute.cores")]] | None = None
+    cores: Exact[Annotated[float, Read("compute.cores")]] | None = None
     clock: Uncertain[Annotated[float, Read("compute.clock")]] | None = None
 
 
 class Fabric(_Strict):
-    hop_cycles: Uncertain[Annotated[float, Read("fabric.hop_cycles")]]
-    step_cycles: Uncertain[Annotated[float, Read("fabric.step_cycles")]]
+    hop_cycles: Exact[Annotated[float, Read("fabric.hop_cycles")]]
+    step_cycles: Exact[Annotated[float, Read("fabric.step_cycles")]]
 
 
 class Link(_Strict):
-    bandwidth: Uncertain[Annotated[float, Read("link.bandwidth")]]
+    bandwidth: Exact[Annotated[float, Read("link.bandwidth")]]
     latency: Uncertain[Annotated[float, Read("link.latency")]]
 
 
 class ScaleUp(_Strict):
     size: Exact[Annotated[float, Read("scale_up.size")]]
-    bandwidth: Uncertain[Annotated[float, Read("scale_up.bandwidth")]]
-    sync_latency: Uncertain[
+    bandwidth: Exact[Annotated[float, Read("scale_up.bandwidth")]]
+    sync_latency: Exact[
         Annotated[
             dict[GroupSize, Annotated[float, Read("scale_up.sync_latency")]], Field(min_length=1)
         ]
@@ -277,7 +277,7 @@ def _check_covariance(profile: Profile, document: Document) -> None:
         return
     names, rows = profile.joint_covariance()
     present = {figure.key for figure in profile.figures()}
-    known = [k for k in (*KEYS, "scale_up.sync_latency") if k in present and _key(k).uncertain]
+    known = [key for key, spec in KEYS.items() if key in present and spec.uncertain]
     for i, name in enumerate(names):
         where = ("covariance", "names", i)
         if name not in known:

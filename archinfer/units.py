@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Final
 
 from archinfer.errors import UnitError
@@ -52,7 +53,7 @@ class Dimension:
         noun: what messages call it, after "is not" or "expected".
         examples: texts that parse.
         units: every accepted unit and its factor to the base unit ("" where a plain number is).
-        shown: (factor, unit) from small to large, from which `format_quantity` chooses.
+        shown: (factor, unit with its space) from small to large, for `format_quantity`.
     """
 
     noun: str
@@ -62,7 +63,7 @@ class Dimension:
 
 
 def _shown(unit: str, prefixes: str, first: int = 0) -> tuple[tuple[float, str], ...]:
-    return tuple((10.0 ** (3 * (i + first)), f"{p.strip()}{unit}") for i, p in enumerate(prefixes))
+    return tuple((10.0 ** (3 * (i + first)), f" {p.strip()}{unit}") for i, p in enumerate(prefixes))
 
 
 _BYTES: Final = _units(_LARGE | _BINARY, "B")
@@ -111,29 +112,29 @@ DIMENSIONS: Final[dict[str, Dimension]] = {
         "a speed in tokens per second",
         ("750", "1.8k tokens/s"),
         _units(_COUNT, "", "tokens/s", "token/s", "tok/s"),
-        ((1.0, "tokens/s"), (1e6, "Mtokens/s")),
+        ((1.0, " tokens/s"), (1e6, "M tokens/s")),
     ),
     "bits": Dimension(
         "a number of bits", ("4.5 bits", "8"), {"": 1.0, "bit": 1.0, "bits": 1.0, "b": 1.0},
-        ((1.0, "bits"),),
+        ((1.0, " bits"),),
     ),
     "cycles": Dimension(
         "a number of clock cycles", ("5 cycles", "0.81"), {"": 1.0, "cycle": 1.0, "cycles": 1.0},
-        ((1.0, "cycles"),),
+        ((1.0, " cycles"),),
     ),
     "number": Dimension("a plain number", ("10", "0.5"), {"": 1.0}, ((1.0, ""),)),
-    "ratio": Dimension("a ratio", ("91 %", "0.91"), {"": 1.0, "%": 0.01}, ((0.01, "%"),)),
+    "ratio": Dimension("a ratio", ("91 %", "0.91"), {"": 1.0, "%": 0.01}, ((0.01, " %"),)),
     "dollars": Dimension(
         "an amount of dollars",
         ("2.5M USD", "$30k"),
         _units(_COUNT, "USD"),
-        ((1.0, "USD"), (1e3, "k USD"), (1e6, "M USD"), (1e9, "B USD")),
+        ((1.0, " USD"), (1e3, "k USD"), (1e6, "M USD"), (1e9, "B USD")),
     ),
     "dollars_per_hour": Dimension(
         "dollars per hour",
         ("2.5 USD/h", "$2.5/h"),
         _units(_COUNT, "USD/h", "USD/hour"),
-        ((1.0, "USD/h"), (1e3, "k USD/h"), (1e6, "M USD/h")),
+        ((1.0, " USD/h"), (1e3, "k USD/h"), (1e6, "M USD/h")),
     ),
 }  # fmt: skip
 
@@ -152,7 +153,6 @@ _BASE: Final = {
     "dollars": "USD",
     "dollars_per_hour": "USD/h",
 }
-_NO_SPACE: Final = frozenset({"", "k", "M", "B", "T"})
 _NUMBER: Final = re.compile(r"(\d(?:_?\d)*\.?\d*|\.\d+)(e[+-]?\d{1,4})?", re.IGNORECASE | re.ASCII)
 
 
@@ -229,8 +229,7 @@ def format_quantity(value: float, dimension: str, digits: int = 4) -> str:
     mantissa = f"{size / factor:.{digits}g}"
     if "e" in mantissa and 1.0 <= float(mantissa) < 1e15:
         mantissa = f"{float(mantissa):.0f}"
-    space = "" if unit in _NO_SPACE or unit.startswith(("k USD", "M USD", "B USD")) else " "
-    return f"{sign}{mantissa}{space}{unit}"
+    return f"{sign}{mantissa}{unit}"
 
 
 def _parse(text: str | float, dimension: str) -> tuple[float, str]:
@@ -251,12 +250,15 @@ def _parse(text: str | float, dimension: str) -> tuple[float, str]:
     if unit not in kind.units:
         raise UnitError(f"{_show(raw)}: {_wrong_unit(unit, kind)}; {_examples(kind)}")
     number = match.group(0).replace("_", "")
-    value = float(number) * kind.units[unit]
-    if unit == "%":
-        value = float(number) / 100.0
+    # Decimal, so that "5 us" is the float nearest to 5e-6 and not 5 times that of 1e-6.
+    value = float(Decimal(number) * _exact(kind.units[unit]))
     if not math.isfinite(value):
         raise UnitError(f"{_show(raw)} is too large a number; {_examples(kind)}")
     return value, unit
+
+
+def _exact(factor: float) -> Decimal:
+    return Decimal(int(factor)) if factor.is_integer() else Decimal(repr(factor))
 
 
 def _wrong_unit(unit: str, kind: Dimension) -> str:

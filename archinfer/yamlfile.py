@@ -33,11 +33,13 @@ Location: TypeAlias = tuple[str | int, ...]
 _MAX_DEPTH: Final = 40
 _MAX_VALUES: Final = 50_000
 _MAX_DIGITS: Final = 300
+_MAX_GUESSES: Final = 100
 _INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE: Final = re.compile(r"[-+]?\.?(nan|inf|infinity)", re.IGNORECASE)
 _LEADING_TAB: Final = re.compile(rb"^[ ]*\t", re.MULTILINE)
-_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+# U+0085, U+2028 and U+2029 end a line for YAML but for no editor: line numbers would be wrong.
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -160,6 +162,10 @@ def _decode(name: str, raw: bytes) -> str:
     if b"\r" in raw:
         found = "has CRLF line ends; expected LF (`sed -i 's/\\r$//' FILE` or dos2unix converts it)"
         raise FileError(name, found, line_at(raw.index(b"\r")))
+    control = _CONTROL.search(text)
+    if control:
+        found = f"{show(control.group())}: a control character; expected printable text"
+        raise FileError(name, found, text.count("\n", 0, control.start()) + 1)
     tab = _LEADING_TAB.search(raw)
     if tab:
         raise FileError(name, "a tab in the indentation; expected spaces", line_at(tab.start()))
@@ -292,14 +298,21 @@ class _Builder:
 
 
 def _first_fault(document: Document, model: type[BaseModel], error: ValidationError) -> FileError:
-    faults = error.errors(include_url=False)
     # Pydantic marks a wrong key of a mapping with a last location "[key]".
-    places = [tuple(p for p in fault["loc"] if p != "[key]") for fault in faults]
-    order = sorted(range(len(faults)), key=lambda i: document.line_of(places[i]))
-    first = order[0]
-    message = _fault_message(model, places[first], dict(faults[first]))
+    faults = [
+        (tuple(part for part in fault["loc"] if part != "[key]"), dict(fault))
+        for fault in error.errors(include_url=False)
+    ]
+    unknown = [place for place, fault in faults if fault["type"] == "extra_forbidden"]
+    misspelt = {
+        (*place[:-1], nearest(str(place[-1]), _fields_at(model, place[:-1])))
+        for place in unknown[:_MAX_GUESSES]
+    }
+    # A misspelt key is one fault, although pydantic also misses the key that was meant.
+    faults = [f for f in faults if f[1]["type"] != "missing" or f[0] not in misspelt]
+    place, fault = min(faults, key=lambda f: document.line_of(f[0]))
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    return document.error(places[first], message + more)
+    return document.error(place, _fault_message(model, place, fault) + more)
 
 
 def _fault_message(model: type[BaseModel], place: Location, fault: dict[str, Any]) -> str:

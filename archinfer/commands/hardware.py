@@ -1,0 +1,106 @@
+"""`archinfer hardware`: list, show and lint hardware profiles."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="List, show and check hardware profiles.")
+
+
+class Format(StrEnum):
+    """Output formats."""
+
+    table = "table"
+    json = "json"
+
+
+@app.command("list")
+def list_profiles(
+    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
+) -> None:
+    """List the shipped profiles."""
+    from archinfer.hardware import Hardware
+
+    profiles = [Hardware.load(name) for name in Hardware.names()]
+    if output is Format.json:
+        _print_json(
+            [{"name": h.name, "title": h.title, "execution": h.execution} for h in profiles]
+        )
+        return
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from archinfer.units import format_quantity
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("name", "execution", "memory", "bandwidth", "what it is"):
+        right = heading in ("memory", "bandwidth")
+        table.add_column(heading, justify="right" if right else "left", no_wrap=heading == "name")
+    for h in profiles:
+        memory = format_quantity(float(h.memory_capacity_bytes), "bytes")
+        bandwidth = format_quantity(float(h.bandwidth_bytes_per_s), "bytes_per_s")
+        table.add_row(h.name, h.execution, memory, bandwidth, h.title)
+    Console().print(table)
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="Name of a shipped profile, or a path.")],
+    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
+) -> None:
+    """Show every figure of a profile, how sure it is and where it comes from."""
+    from archinfer.hardware import Hardware
+
+    hardware = Hardware.load(name)
+    if output is Format.json:
+        _print_json(hardware.to_dict())
+        return
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    console.print(Text(f"{hardware.name}: {hardware.title}", style="bold"))
+    console.print(Text(f"one node is a {hardware.node}; {hardware.execution} execution"))
+    console.print()
+    table = Table(box=None, pad_edge=False)
+    table.add_column("figure", no_wrap=True)
+    table.add_column("value")
+    table.add_column("log sd", justify="right")
+    table.add_column("source", overflow="fold")
+    for row in hardware.provenance():
+        spread = f"{row['log_sd']:.2g}" if row["log_sd"] else ""
+        table.add_row(row["key"], Text(row["text"]), spread, Text(row["source"]))
+    console.print(table)
+
+
+@app.command()
+def lint(
+    files: Annotated[list[str], typer.Argument(help="Profiles to check: paths or names.")],
+) -> None:
+    """Check profiles; exit code 2 if one is wrong."""
+    from archinfer.errors import InputError
+    from archinfer.hardware import Hardware
+
+    wrong = False
+    for file in files:
+        try:
+            hardware = Hardware.load(file)
+        except InputError as error:
+            wrong = True
+            typer.echo(str(error), err=True)
+        else:
+            typer.echo(f"{file}: OK ({hardware.name}, {len(hardware.figures)} figures)")
+    if wrong:
+        raise typer.Exit(2)
+
+
+def _print_json(value: object) -> None:
+    import json
+
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
