@@ -90,8 +90,8 @@ def spatial_time(
     tokens = 1.0 + traffic.draft_tokens
     mac_cycles = np.maximum(hardware.cycles_per_weight, tokens / macs_per_cycle)
 
-    def work_cycles(params: Number, bits: Number) -> Number:
-        return params * np.maximum(mac_cycles, bits / 8.0 / read_bytes)
+    def work_cycles(macs: Number, read: Number) -> Number:
+        return np.maximum(macs * mac_cycles, read / read_bytes)
 
     weights: Number = 0.0
     kv: Number = 0.0
@@ -99,11 +99,14 @@ def spatial_time(
     slowest: Number = 0.0
     sides: list[Number] = []
     for group in shape.groups:
-        done = layer_work(group, traffic.context_tokens, 1.0, traffic.kv_bits)
-        read = layer_work(group, traffic.context_tokens, tokens, traffic.kv_bits).weight_params
-        weight_cycles = work_cycles(read, traffic.weight_bits)
+        done = layer_work(
+            group, traffic.context_tokens, tokens, traffic.weight_bits, traffic.kv_bits
+        )
+        weight_cycles = work_cycles(done.weight_params, done.weight_bytes)
         macs = attention_macs(group, traffic.context_tokens)
-        kv_cycles = np.maximum(macs * mac_cycles, done.kv_read_bytes / read_bytes)
+        # Drafted tokens share one read of the cache but each has its own products.
+        kv_read_bytes = done.kv_read_bytes / tokens
+        kv_cycles = work_cycles(macs, kv_read_bytes)
         steps = hardware.reductions_per_layer * (group.reductions / DENSE_CHAIN)
         group_side = (
             region_side(
@@ -129,7 +132,7 @@ def spatial_time(
         sides.append(group_side)
 
     outside_bits = traffic.weight_bits if traffic.outside_bits is None else traffic.outside_bits
-    head_cycles = work_cycles(shape.head_params, outside_bits)
+    head_cycles = work_cycles(shape.head_params, shape.head_params * outside_bits / 8.0)
     head_side = (
         region_side(
             HEAD_REDUCTIONS,

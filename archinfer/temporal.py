@@ -51,8 +51,10 @@ def temporal_time(
     kv: Number = 0.0
     compute: Number = 0.0
     for group in shape.groups:
-        one = layer_work(group, traffic.context_tokens, tokens, traffic.kv_bits)
-        weight_s = one.weight_params * (traffic.weight_bits / 8.0) / (read_bytes_per_s * group_size)
+        one = layer_work(
+            group, traffic.context_tokens, tokens, traffic.weight_bits, traffic.kv_bits
+        )
+        weight_s = one.weight_bytes / (read_bytes_per_s * group_size)
         kv_s = _kv_read_bytes(group, traffic, batch, group_size) / read_bytes_per_s
         compute_s = one.flops / flops_per_s
         weights = weights + group.count * weight_s
@@ -100,6 +102,6 @@ def _kv_read_bytes(
     read: Number = 0.0
     for cache in group.caches:
         alone = LayerGroup(count=1.0, shared_params=0.0, caches=(cache,))
-        whole = layer_work(alone, traffic.context_tokens, batch, traffic.kv_bits).kv_read_bytes
+        whole = layer_work(alone, traffic.context_tokens, batch, 0.0, traffic.kv_bits).kv_read_bytes
         read = read + whole / np.minimum(group_size, cache.shards)
     return read + batch * group.state_bytes / group_size

@@ -60,12 +60,21 @@ def attention_macs(group: LayerGroup, context_tokens: Number) -> Number:
     return macs
 
 
+def _weight_bytes(
+    group: LayerGroup, shared_params: Number, routed_params: Number, weight_bits: Number
+) -> Number:
+    shared_bits = weight_bits if group.shared_bits is None else group.shared_bits
+    routed_bits = weight_bits if group.routed_bits is None else group.routed_bits
+    return (shared_params * shared_bits + routed_params * routed_bits) / 8.0
+
+
 @dataclass(frozen=True, slots=True)
 class LayerWork:
     """One layer of one kind in one decode pass of `batch` tokens."""
 
     weight_params: Number
     """Parameters read (each distinct expert once)."""
+    weight_bytes: Number
     kv_read_bytes: Number
     kv_write_bytes: Number
     flops: Number
@@ -75,12 +84,17 @@ def layer_work(
     group: LayerGroup,
     context_tokens: Number,
     batch: Number,
+    weight_bits: Number,
     kv_bits: float,
     hit: Number | None = None,
 ) -> LayerWork:
     """Work of one layer of `group` when `batch` sequences each add one token.
 
     Args:
+        group: the layer; its own bits per parameter take the place of `weight_bits`.
+        context_tokens: tokens attended to, the new one included.
+        batch: sequences.
+        weight_bits, kv_bits: bits per stored number.
         hit: distinct experts that the batch uses; None: the even-routing mean.
     """
     if hit is None:
@@ -91,8 +105,10 @@ def layer_work(
         kv_read = kv_read + _cache_bytes(cache, kv_bits) * _tokens_read(cache, context_tokens)
         kv_write = kv_write + _cache_bytes(cache, kv_bits)
     matrix_params = group.shared_params - group.vector_params + group.routed_active_params
+    routed_read = group.routed_params * (hit / group.experts)
     return LayerWork(
-        weight_params=group.shared_params + group.routed_params * (hit / group.experts),
+        weight_params=group.shared_params + routed_read,
+        weight_bytes=_weight_bytes(group, group.shared_params, routed_read, weight_bits),
         kv_read_bytes=batch * (kv_read + group.state_bytes),
         kv_write_bytes=batch * (kv_write + group.state_bytes),
         flops=2.0 * batch * (matrix_params + attention_macs(group, context_tokens)),
@@ -130,13 +146,23 @@ def work(
     """
     outside_bits = weight_bits if outside_bits is None else outside_bits
     layers = [
-        (g, layer_work(g, context_tokens, batch, kv_bits, hit if np.any(g.routed_params) else None))
+        (
+            g,
+            layer_work(
+                g,
+                context_tokens,
+                batch,
+                weight_bits,
+                kv_bits,
+                hit if np.any(g.routed_params) else None,
+            ),
+        )
         for g in shape.groups
     ]
     row_params = batch * shape.hidden_size if np.any(shape.lookup_params) else 0.0
     outside_params = shape.head_params + shape.extra_params + row_params
     return Work(
-        weight_bytes=sum(g.count * w.weight_params for g, w in layers) * (weight_bits / 8.0)
+        weight_bytes=sum(g.count * w.weight_bytes for g, w in layers)
         + outside_params * (outside_bits / 8.0),
         kv_read_bytes=sum(g.count * w.kv_read_bytes for g, w in layers),
         kv_write_bytes=sum(g.count * w.kv_write_bytes for g, w in layers),
@@ -181,11 +207,14 @@ def memory(
     flight, at least one per layer, since every layer of a pipeline owns its buffers.
     """
     outside_bits = weight_bits if outside_bits is None else outside_bits
-    in_layers = shape.total_params - shape.outside_params
+    in_layers = sum(
+        g.count * _weight_bytes(g, g.shared_params, g.routed_params, weight_bits)
+        for g in shape.groups
+    )
     kv = sum(g.count * _kv_stored_bytes(g, context_tokens, kv_bits) for g in shape.groups)
     vectors = ACTIVATION_VECTORS * np.maximum(concurrency, shape.layers)
     return Memory(
-        weights=in_layers * weight_bits / 8.0 + shape.outside_params * outside_bits / 8.0,
+        weights=in_layers + shape.outside_params * outside_bits / 8.0,
         kv=concurrency * kv,
         other=vectors * shape.hidden_size * (ACTIVATION_BITS / 8.0),
     )
