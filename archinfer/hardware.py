@@ -162,7 +162,8 @@ class Hardware:
 
     Fields typed `Number` may be replaced by arrays (`with_constants`), so that a cost model
     broadcasts over draws of the uncertain constants. A figure that the profile does not have is
-    NaN: cores, clock, fabric and `cycles_per_weight` of temporal hardware, and unknown prices.
+    NaN: cores, clock, fabric and `cycles_per_weight` of temporal hardware, and whatever of power,
+    prices and scale-up bandwidth no source gives.
 
     Attributes:
         name, title: short name and full name.
@@ -208,7 +209,6 @@ class Hardware:
     peaks_flops: tuple[tuple[str, float], ...]
     link_bandwidth_bytes_per_s: Number
     link_latency_s: Number
-    power_w: float
     reductions_per_layer: Number
     fixed_time_per_layer_s: Number
     bandwidth_efficiency: Number
@@ -226,6 +226,7 @@ class Hardware:
     scale_up_bandwidth_bytes_per_s: Number = math.nan
     sync_group_sizes: tuple[float, ...] = (1.0,)
     sync_latency_s: tuple[float, ...] = (0.0,)
+    power_w: float = math.nan
     price_dollars: float = math.nan
     price_dollars_per_hour: float = math.nan
     figures: tuple[Figure, ...] = ()

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    field_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
@@ -33,6 +40,14 @@ def _key(name: str) -> Key:
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _given(cls, found: Any) -> Any:
+        # A key without a value is a mistake, not a figure left out.
+        if found is None:
+            raise ValueError("expected a value")
+        return found
 
 
 @dataclass(frozen=True)
@@ -108,7 +123,7 @@ class Link(_Strict):
 
 class ScaleUp(_Strict):
     size: Exact[Annotated[float, Read("scale_up.size")]]
-    bandwidth: Exact[Annotated[float, Read("scale_up.bandwidth")]]
+    bandwidth: Exact[Annotated[float, Read("scale_up.bandwidth")]] | None = None
     sync_latency: Exact[
         Annotated[
             dict[GroupSize, Annotated[float, Read("scale_up.sync_latency")]], Field(min_length=1)
@@ -168,7 +183,7 @@ class Profile(_Strict):
     fabric: Fabric | None = None
     link: Link
     scale_up: ScaleUp | None = None
-    power: Exact[Annotated[float, Read("power")]]
+    power: Exact[Annotated[float, Read("power")]] | None = None
     price: Price | None = None
     constants: Constants
     covariance: Covariance | None = None
@@ -180,7 +195,8 @@ class Profile(_Strict):
             group: BaseModel | None = getattr(self, section)
             if group is not None:
                 yield from _figures(group, f"{section}.")
-        yield _one("power", self.power)
+        if self.power is not None:
+            yield _one("power", self.power)
         if self.price is not None:
             yield from _figures(self.price, "price.")
         yield from _figures(self.constants, "")
