@@ -9,6 +9,9 @@ import typer
 
 app = typer.Typer(no_args_is_help=True, help="List, show and check hardware profiles.")
 
+# Below this the column of sources would be too narrow to read.
+_TABLE_WIDTH = 80
+
 
 class Format(StrEnum):
     """Output formats."""
@@ -61,6 +64,7 @@ def show(
         return
 
     from rich.console import Console
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
@@ -68,14 +72,22 @@ def show(
     console.print(Text(f"{hardware.name}: {hardware.title}", style="bold"))
     console.print(Text(f"one node is a {hardware.node}; {hardware.execution} execution"))
     console.print()
+    rows = [
+        (row["key"], row["text"], f"{row['log_sd']:.2g}" if row["log_sd"] else "", row["source"])
+        for row in hardware.provenance()
+    ]
+    if console.width < _TABLE_WIDTH:
+        for key, value, spread, source in rows:
+            console.print(Text(f"{key}: {value}" + (f" (log sd {spread})" if spread else "")))
+            console.print(Padding(Text(source, style="dim"), (0, 0, 0, 2)))
+        return
     table = Table(box=None, pad_edge=False)
     table.add_column("figure", no_wrap=True)
     table.add_column("value")
     table.add_column("log sd", justify="right")
     table.add_column("source", overflow="fold")
-    for row in hardware.provenance():
-        spread = f"{row['log_sd']:.2g}" if row["log_sd"] else ""
-        table.add_row(row["key"], Text(row["text"]), spread, Text(row["source"]))
+    for key, value, spread, source in rows:
+        table.add_row(key, Text(value), spread, Text(source))
     console.print(table)
 
 
