@@ -1,0 +1,24 @@
+"""A Mixture-of-Experts decoder in NumPy that counts what it does.
+
+The forward pass is in `decoder.py`, which reads from top to bottom; `config.py` says what a model
+is, `weights.py` how its numbers lie in memory, `counters.py` how work is counted and
+`ceilings.py` what this machine could do at best.
+"""
+
+from __future__ import annotations
+
+from archinfer.moe.ceilings import matmul_flops_per_s, read_bytes_per_s
+from archinfer.moe.config import MoEConfig
+from archinfer.moe.counters import Counters, Tally
+from archinfer.moe.decoder import Decoder
+from archinfer.moe.weights import Weights
+
+__all__ = [
+    "Counters",
+    "Decoder",
+    "MoEConfig",
+    "Tally",
+    "Weights",
+    "matmul_flops_per_s",
+    "read_bytes_per_s",
+]

@@ -1,0 +1,179 @@
+"""What a model is: its sizes and switches, and the same model as the cost model sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from archinfer.errors import InputError
+from archinfer.shape import Cache, LayerGroup, ModelShape
+
+__all__ = ["SCORINGS", "MoEConfig"]
+
+SCORINGS = ("softmax", "sigmoid")
+
+ATTENTION_CHAIN = 7
+"""norm, QKV, scores, softmax max, softmax sum, attention output, O."""
+MLP_CHAIN = 3
+"""norm, up and gate, down."""
+QK_NORM_CHAIN = 1
+"""norm of queries and keys, head by head, side by side."""
+ROUTER_CHAIN = 2
+"""router product, and one gathering of its few logits, after which scoring, top-k and
+renormalisation are local."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoEConfig:
+    """Sizes and switches of a decoder with grouped-query attention.
+
+    Raises:
+        InputError: a size below 1, or sizes that do not fit together.
+    """
+
+    vocab_size: int
+    """Rows of the embedding table and of the LM head."""
+    hidden_size: int
+    """Width of the residual stream."""
+    layers: int
+    """Decoder layers, dense and MoE together."""
+    heads: int
+    """Query heads."""
+    kv_heads: int
+    """Key and value heads; each serves heads / kv_heads query heads."""
+    head_dim: int
+    """Width of a head; even, since the rotary embedding turns pairs."""
+    intermediate_size: int = 0
+    """Width of the SwiGLU block in dense layers."""
+    moe_intermediate_size: int = 0
+    """Width of one expert, routed or shared."""
+    experts: int = 0
+    """Routed experts in an MoE layer; 0: every layer is dense."""
+    experts_per_token: int = 0
+    """Routed experts that each token uses."""
+    shared_experts: int = 0
+    """Experts that every token uses beside the routed ones; fused into one wide block."""
+    first_dense_layers: int = 0
+    """Leading layers that are dense although the others are MoE."""
+    scoring: str = "softmax"
+    """Router scores: 'softmax' over all experts (Mixtral, Qwen3, DeepSeek-V2), or 'sigmoid' with
+    a bias that steers the selection but not the weights (DeepSeek-V3)."""
+    norm_topk_prob: bool = True
+    """Whether the weights of the chosen experts are divided by their sum."""
+    routed_scaling_factor: float = 1.0
+    """Factor on the routed experts' weights, after renormalisation."""
+    expert_groups: int = 1
+    """Groups of equally many experts, of which a token may use only some (DeepSeek)."""
+    groups_per_token: int = 1
+    """How many groups a token may use."""
+    qk_norm: bool = False
+    """RMSNorm of each query and key head before the rotary embedding (Qwen3)."""
+    rope_theta: float = 10_000.0
+    """Base of the rotary frequencies."""
+    rms_norm_eps: float = 1e-6
+    """Added to the mean square before the root."""
+    tie_word_embeddings: bool = False
+    """The LM head is the embedding table."""
+
+    def __post_init__(self) -> None:
+        needed = ["vocab_size", "hidden_size", "layers", "heads", "kv_heads", "head_dim"]
+        if self.dense_layers:
+            needed.append("intermediate_size")
+        if self.moe_layers:
+            needed += ["moe_intermediate_size", "experts_per_token"]
+            needed += ["expert_groups", "groups_per_token"]
+        for name in needed:
+            if getattr(self, name) < 1:
+                raise InputError(f"MoE model: {name} must be at least 1, not {getattr(self, name)}")
+        if self.scoring not in SCORINGS:
+            raise InputError(
+                f"MoE model: scoring must be one of {', '.join(SCORINGS)}, not {self.scoring!r}"
+            )
+        self._require(self.heads % self.kv_heads == 0, "heads must be a multiple of kv_heads")
+        self._require(self.head_dim % 2 == 0, "head_dim must be even")
+        self._require(0 <= self.first_dense_layers <= self.layers, "first_dense_layers > layers")
+        if self.moe_layers:
+            self._require(
+                self.experts % self.expert_groups == 0, "expert_groups must divide experts"
+            )
+            self._require(
+                self.groups_per_token <= self.expert_groups, "groups_per_token > expert_groups"
+            )
+            selectable = self.experts // self.expert_groups * self.groups_per_token
+            self._require(
+                self.experts_per_token <= selectable, "experts_per_token > selectable experts"
+            )
+
+    @staticmethod
+    def _require(holds: bool, rule: str) -> None:
+        if not holds:
+            raise InputError(f"MoE model: {rule}")
+
+    @classmethod
+    def from_dict(cls, values: dict[str, object]) -> MoEConfig:
+        """A config from its fields by name (the reverse of `dataclasses.asdict`)."""
+        known = {f.name for f in fields(cls)}
+        unknown = sorted(set(values) - known)
+        if unknown:
+            raise InputError(f"MoE model: unknown field {unknown[0]!r}")
+        return cls(**values)  # type: ignore[arg-type]
+
+    @property
+    def dense_layers(self) -> int:
+        """Layers with one SwiGLU block and no router; they come first."""
+        return self.first_dense_layers if self.experts else self.layers
+
+    @property
+    def moe_layers(self) -> int:
+        """Layers with a router and experts."""
+        return self.layers - self.dense_layers
+
+    def is_moe(self, layer: int) -> bool:
+        """Whether layer number `layer`, from 0, has a router and experts."""
+        return layer >= self.dense_layers
+
+    def shape(self) -> ModelShape:
+        """This model as the cost model sees it; equal to what `Counters` counts, to the byte."""
+        h, hd = self.hidden_size, self.head_dim
+        attention = h * hd * (2 * self.heads + 2 * self.kv_heads)
+        norms = 2 * h + (2 * hd if self.qk_norm else 0)
+        chain = ATTENTION_CHAIN + MLP_CHAIN + (QK_NORM_CHAIN if self.qk_norm else 0)
+        cache = Cache(
+            values_per_token=2 * self.kv_heads * hd,
+            macs_per_token=2 * self.heads * hd,
+            shards=self.kv_heads,
+        )
+        groups = []
+        if self.dense_layers:
+            groups.append(
+                LayerGroup(
+                    count=self.dense_layers,
+                    shared_params=attention + norms + 3 * h * self.intermediate_size,
+                    vector_params=norms,
+                    caches=(cache,),
+                    reductions=chain,
+                )
+            )
+        if self.moe_layers:
+            expert = 3 * h * self.moe_intermediate_size
+            bias = self.experts if self.scoring == "sigmoid" else 0
+            router = h * self.experts
+            groups.append(
+                LayerGroup(
+                    count=self.moe_layers,
+                    shared_params=attention + norms + bias + router + self.shared_experts * expert,
+                    vector_params=norms + bias,
+                    routed_params=self.experts * expert,
+                    experts=self.experts,
+                    experts_per_token=self.experts_per_token,
+                    caches=(cache,),
+                    reductions=chain + ROUTER_CHAIN,
+                )
+            )
+        return ModelShape(
+            groups=tuple(groups),
+            hidden_size=h,
+            lookup_params=self.vocab_size * h,
+            head_params=self.vocab_size * h,
+            tied=self.tie_word_embeddings,
+            extra_params=h,
+        )

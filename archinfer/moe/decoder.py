@@ -1,0 +1,474 @@
+"""The forward pass of a Mixture-of-Experts decoder, from token numbers to logits.
+
+Read it from top to bottom: first the operations, each a function on arrays, then the decoder
+that owns the buffers and strings them together. Letters in shapes:
+
+    B sequences      T new tokens of each    N = B * T tokens in this pass
+    S tokens in the cache, the new ones included
+    H hidden size    Q query heads    K key-value heads    G = Q / K    D head size
+    E experts        k experts per token    M width of an expert    V vocabulary
+
+Every operation tells `count` what it moved and computed; `count` is None when nobody asks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from archinfer.errors import InputError
+from archinfer.moe.config import MoEConfig
+from archinfer.moe.counters import Counters
+from archinfer.moe.linear import linear
+from archinfer.moe.weights import Array, Layer, Weights
+
+__all__ = ["Decoder", "attend", "rms_norm", "rotate", "route", "softmax", "swiglu"]
+
+PASS_TOKENS = 64
+"""Tokens of one pass during prefill: enough to keep matrix products busy, few enough that the
+attention scores of a long prompt need little memory."""
+
+
+# ------------------------------------------------------------------------------ operations
+
+
+def rms_norm(x: Array, weight: Array, eps: float, out: Array) -> None:
+    """out = x / sqrt(mean(x^2) + eps) * weight over the last dimension (Zhang, Sennrich 2019)."""
+    np.multiply(x, x, out=out)
+    scale = np.add.reduce(out, axis=-1, keepdims=True)  # (..., 1)
+    scale /= x.shape[-1]
+    scale += eps
+    np.sqrt(scale, out=scale)
+    np.divide(x, scale, out=out)
+    out *= weight
+
+
+def rotary_tables(config: MoEConfig, tokens: int) -> tuple[Array, Array]:
+    """Cosine and sine of position * theta^(-2 i / D), each (tokens, D / 2) (Su et al. 2021)."""
+    half = config.head_dim // 2
+    frequency = config.rope_theta ** (-np.arange(half) / half)  # (D / 2)
+    angle = np.arange(tokens)[:, None] * frequency  # (tokens, D / 2)
+    return np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
+
+
+def rotate(heads: Array, cos: Array, sin: Array, scratch: Array) -> None:
+    """Turn each pair (i, i + D/2) of every head by its position's angle, in place.
+
+    Args:
+        heads: (B, T, heads, D).
+        cos, sin: (T, 1, D / 2).
+        scratch: as `heads`.
+    """
+    half = heads.shape[-1] // 2
+    first, second = heads[..., :half], heads[..., half:]  # (B, T, heads, D / 2)
+    np.multiply(second, sin, out=scratch[..., :half])
+    np.multiply(first, sin, out=scratch[..., half:])
+    first *= cos
+    second *= cos
+    first -= scratch[..., :half]
+    second += scratch[..., half:]
+
+
+def softmax(x: Array) -> None:
+    """Softmax over the last dimension, in place: a maximum, then a sum."""
+    x -= np.maximum.reduce(x, axis=-1, keepdims=True)
+    np.exp(x, out=x)
+    x /= np.add.reduce(x, axis=-1, keepdims=True)
+
+
+def attend(
+    query: Array, keys: Array, values: Array, mask: Array, scores: Array, out: Array
+) -> None:
+    """Causal attention of T new tokens over S cached ones, the new ones last.
+
+    Args:
+        query: (B, K, G * T, D), already divided by sqrt(D); row g * T + t is token t.
+        keys, values: (B, K, S, D).
+        mask: (T, T), minus infinity where a token would see a later one.
+        scores: (B, K, G * T, S), overwritten.
+        out: (B, K, G * T, D).
+    """
+    batch, groups, _, cached = scores.shape
+    new = len(mask)
+    np.matmul(query, keys.swapaxes(-1, -2), out=scores)
+    if new > 1:
+        by_token = scores.reshape(batch, groups, -1, new, cached)
+        by_token[..., cached - new :] += mask
+    softmax(scores)
+    np.matmul(scores, values, out=out)
+
+
+def swiglu(gate_up: Array, out: Array) -> None:
+    """out = silu(gate) * up (Shazeer 2020). gate_up: (N, 2 M), overwritten; out: (N, M).
+
+    silu(g) = g / (1 + exp(-g)) = g/2 (1 + tanh(g/2)), which cannot overflow.
+    """
+    width = out.shape[1]
+    gate, up = gate_up[:, :width], gate_up[:, width:]
+    gate *= 0.5
+    np.tanh(gate, out=out)
+    out += 1.0
+    out *= gate
+    out *= up
+
+
+def route(scores: Array, bias: Array, config: MoEConfig) -> tuple[NDArray[np.intp], Array]:
+    """The k experts of each token and their weights.
+
+    Args:
+        scores: router logits (N, E), overwritten.
+        bias: (E) added for the selection only, with sigmoid scoring.
+
+    Returns:
+        Experts (N, k), in no particular order, and their weights (N, k).
+    """
+    c = config
+    if c.scoring == "softmax":
+        softmax(scores)
+        choice = scores
+    else:
+        scores *= 0.5
+        np.tanh(scores, out=scores)
+        scores += 1.0
+        scores *= 0.5  # sigmoid(z) = (1 + tanh(z / 2)) / 2
+        choice = scores + bias
+    if c.groups_per_token < c.expert_groups:
+        choice = _keep_best_groups(choice, c)
+    k = c.experts_per_token
+    experts = np.argpartition(choice, c.experts - k, axis=1)[:, c.experts - k :]
+    weights = np.take_along_axis(scores, experts, axis=1)
+    if c.norm_topk_prob:
+        weights /= np.add.reduce(weights, axis=1, keepdims=True)
+    if c.routed_scaling_factor != 1.0:
+        weights *= c.routed_scaling_factor
+    return experts, weights
+
+
+def _keep_best_groups(choice: Array, config: MoEConfig) -> Array:
+    """Scores (N, E) with minus infinity outside the best groups of each token.
+
+    A group is worth its best expert (softmax, DeepSeek-V2) or its best two (sigmoid, V3).
+    """
+    groups, kept = config.expert_groups, config.groups_per_token
+    grouped = choice.reshape(len(choice), groups, -1)  # (N, groups, E / groups)
+    if config.scoring == "softmax":
+        worth = grouped.max(axis=2)
+    else:
+        worth = np.sort(grouped, axis=2)[..., -2:].sum(axis=2)
+    dropped = np.argpartition(worth, groups - kept, axis=1)[:, : groups - kept]
+    limited = grouped.copy()
+    np.put_along_axis(limited, dropped[:, :, None], -np.inf, axis=1)
+    return limited.reshape(choice.shape)
+
+
+# --------------------------------------------------------------------------------- decoder
+
+
+class Decoder:
+    """A model at work on B sequences of equal length: weights, KV cache and buffers.
+
+    All memory is allocated here, once. Several decoders may share one `Weights`.
+
+    Args:
+        weights: the model.
+        batch: sequences B.
+        max_tokens: room in the KV cache for each sequence.
+        pass_tokens: most tokens, over all sequences, that go through the layers at once.
+
+    Attributes:
+        position: tokens in the cache of each sequence.
+        logits: of the last pass (B, V); overwritten by the next.
+    """
+
+    def __init__(
+        self,
+        weights: Weights,
+        batch: int = 1,
+        max_tokens: int = 1024,
+        pass_tokens: int = PASS_TOKENS,
+    ) -> None:
+        for name, value in (("batch", batch), ("max_tokens", max_tokens)):
+            if value < 1:
+                raise InputError(f"decoder: {name} must be at least 1, not {value}")
+        c = weights.config
+        self.weights, self.config = weights, c
+        self.batch, self.max_tokens = batch, max_tokens
+        self.chunk = min(max(pass_tokens // batch, 1), max_tokens)
+        self.position = 0
+        n = batch * self.chunk
+        q_width, kv_width = c.heads * c.head_dim, c.kv_heads * c.head_dim
+        shared = c.shared_experts * c.moe_intermediate_size if c.moe_layers else 0
+        dense = c.intermediate_size if c.dense_layers else 0
+        width = max(shared, dense)
+        expert = c.moe_intermediate_size if c.moe_layers else 0
+        widest = max(q_width + 2 * kv_width, 2 * width, 2 * expert, c.hidden_size, c.experts)
+
+        def new(*shape: int) -> Array:
+            return np.empty(shape, dtype=np.float32)
+
+        self.keys = [new(batch, c.kv_heads, max_tokens, c.head_dim) for _ in range(c.layers)]
+        self.values = [new(batch, c.kv_heads, max_tokens, c.head_dim) for _ in range(c.layers)]
+        cos, sin = rotary_tables(c, max_tokens)
+        self.cos, self.sin = cos[:, None, :], sin[:, None, :]  # (max_tokens, 1, D / 2)
+        self.mask = np.triu(np.full((self.chunk, self.chunk), -np.inf, np.float32), k=1)
+        self.x = new(n, c.hidden_size)  # the residual stream
+        self.normed = new(n, c.hidden_size)
+        self.qkv = new(n, q_width + 2 * kv_width)
+        self.turned = new(n, q_width + kv_width)
+        self.query = new(n, q_width)
+        self.scores = new(c.heads * n * max_tokens)
+        self.context = new(n * q_width)  # what attention gathered
+        self.merged = new(n, q_width)  # the same, heads side by side
+        self.update = new(n, c.hidden_size)  # what a block adds to the residual stream
+        self.gate_up = new(n * 2 * width)
+        self.inner = new(n * width)
+        self.router_scores = new(n, c.experts)
+        self.expert_in = new(n, c.hidden_size)
+        self.expert_gate_up = new(n, 2 * expert)
+        self.expert_inner = new(n, expert)
+        self.expert_out = new(n, c.hidden_size)
+        self.last = new(batch, c.hidden_size)
+        self.logits = new(batch, c.vocab_size)
+        self.scratch = new(max(n * widest, batch * c.vocab_size))
+
+    # Three ways in: a prompt, one more token, or both with the choice of tokens in between.
+
+    def prefill(self, prompt: ArrayLike, count: Counters | None = None) -> Array:
+        """Read a prompt (B, T), several tokens at a time; logits (B, V) after its last token."""
+        tokens = np.asarray(prompt)
+        if tokens.ndim != 2 or tokens.shape[0] != self.batch or tokens.shape[1] < 1:
+            raise InputError(
+                f"decoder: expected a prompt of shape ({self.batch}, tokens), got {tokens.shape}"
+            )
+        last = self.x
+        for at in range(0, tokens.shape[1], self.chunk):
+            last = self._layers(tokens[:, at : at + self.chunk], count)
+        return self._head(last, count)
+
+    def decode(self, tokens: ArrayLike, count: Counters | None = None) -> Array:
+        """Read one more token of each sequence (B); logits (B, V) for the next."""
+        return self._head(self._layers(np.asarray(tokens).reshape(self.batch, 1), count), count)
+
+    def greedy(
+        self, prompt: ArrayLike, tokens: int, count: Counters | None = None
+    ) -> NDArray[np.intp]:
+        """The `tokens` likeliest tokens, one after the other, after a prompt: (B, tokens)."""
+        chosen = np.empty((self.batch, tokens), dtype=np.intp)
+        logits = self.prefill(prompt, count)
+        for at in range(tokens):
+            if at:
+                logits = self.decode(chosen[:, at - 1], count)
+            chosen[:, at] = np.argmax(logits, axis=1)
+            if count is not None:
+                count.operation("choice", chosen, (logits,), reductions=1)
+                count.end_head(chosen)
+        return chosen
+
+    def reset(self) -> None:
+        """Forget all sequences."""
+        self.position = 0
+
+    def pretend(self, tokens: int, seed: int = 0) -> None:
+        """Fill the cache with noise as if `tokens` tokens had been read: for timing only."""
+        if not 0 <= tokens <= self.max_tokens:
+            raise InputError(f"decoder: {tokens} tokens do not fit in a cache of {self.max_tokens}")
+        rng = np.random.Generator(np.random.SFC64(seed))
+        for cache in (*self.keys, *self.values):
+            for head in cache.reshape(-1, self.max_tokens, self.config.head_dim):
+                rng.random(out=head[:tokens], dtype=np.float32)
+        self.position = tokens
+
+    # T new tokens of every sequence go through all layers.
+
+    def _layers(self, tokens: NDArray[np.integer], count: Counters | None) -> Array:
+        """Embed the tokens (B, T) and run the layers; the last token's residual stream (B, H)."""
+        self._check(tokens)
+        new = tokens.shape[1]
+        x = self.x[: tokens.size]  # (N, H)
+        if count is not None:
+            count.start_pass(tokens.size)
+        np.take(self.weights.embedding, tokens.reshape(-1), axis=0, out=x, mode="clip")
+        if count is not None:
+            count.operation("embedding", x, (), weight_bytes=x.nbytes)
+        for number, layer in enumerate(self.weights.layers):
+            if count is not None:
+                count.start_chain()
+            self._attention(number, x, new, count)
+            normed = self._norm("norm", x, layer.mlp_norm, self.normed[: len(x)], count)
+            update = self.update[: len(x)]
+            if self.config.is_moe(number):
+                self._moe(layer, normed, update, count)
+            else:
+                self._mlp("mlp", layer, normed, update, count)
+            x += update
+            if count is not None:
+                count.elementwise(x, x, update)
+                count.end_layer(x)
+        self.position += new
+        return x.reshape(self.batch, new, -1)[:, -1]
+
+    def _check(self, tokens: NDArray[np.integer]) -> None:
+        if tokens.dtype.kind not in "iu" or tokens.min() < 0:
+            raise InputError("decoder: tokens must be integers from 0")
+        if tokens.max() >= self.config.vocab_size:
+            raise InputError(
+                f"decoder: token {tokens.max()} is outside the vocabulary of "
+                f"{self.config.vocab_size}"
+            )
+        if self.position + tokens.shape[1] > self.max_tokens:
+            raise InputError(
+                f"decoder: the cache holds {self.max_tokens} tokens; "
+                f"{self.position} + {tokens.shape[1]} do not fit"
+            )
+
+    def _attention(self, number: int, x: Array, new: int, count: Counters | None) -> None:
+        """x += attention(norm(x)), with the cache of this layer; x: (N, H)."""
+        c, layer = self.config, self.weights.layers[number]
+        n, start, cached = len(x), self.position, self.position + new
+        keys, values = self.keys[number], self.values[number]
+        normed = self._norm("norm", x, layer.attention_norm, self.normed[:n], count)
+        qkv = self._linear("qkv", normed, layer.qkv, self.qkv[:n], count)
+
+        heads = qkv.reshape(self.batch, new, c.heads + 2 * c.kv_heads, c.head_dim)
+        turned = heads[:, :, : c.heads + c.kv_heads]  # queries and keys (B, T, Q + K, D)
+        scratch = self.turned[:n].reshape(turned.shape)
+        if c.qk_norm:
+            queries, new_keys = slice(0, c.heads), slice(c.heads, c.heads + c.kv_heads)
+            for part, norm in ((queries, layer.query_norm), (new_keys, layer.key_norm)):
+                rms_norm(turned[:, :, part], norm, c.rms_norm_eps, scratch[:, :, part])
+            turned[...] = scratch
+            if count is not None:
+                read = layer.query_norm.nbytes + layer.key_norm.nbytes
+                count.operation("qk_norm", qkv, (qkv,), reductions=1, weight_bytes=read)
+        rotate(turned, self.cos[start:cached], self.sin[start:cached], scratch)
+
+        by_head = heads.transpose(0, 2, 1, 3)  # (B, Q + 2 K, T, D)
+        keys[:, :, start:cached] = by_head[:, c.heads : c.heads + c.kv_heads]
+        values[:, :, start:cached] = by_head[:, c.heads + c.kv_heads :]
+        if count is not None:
+            written = n * c.kv_heads * c.head_dim * keys.itemsize
+            count.operation("cache", keys, (qkv,), kv_write_bytes=written)
+            count.operation("cache", values, (qkv,), kv_write_bytes=written)
+
+        group = c.heads // c.kv_heads
+        query = self.query.reshape(-1)[: n * c.heads * c.head_dim].reshape(
+            self.batch, c.kv_heads, group * new, c.head_dim
+        )
+        np.multiply(
+            by_head[:, : c.heads], c.head_dim**-0.5, out=query.reshape(by_head[:, : c.heads].shape)
+        )
+        scores = self.scores[: c.heads * n * cached].reshape(
+            self.batch, c.kv_heads, group * new, cached
+        )
+        context = self.context[: query.size].reshape(query.shape)
+        attend(
+            query,
+            keys[:, :, :cached],
+            values[:, :, :cached],
+            self.mask[:new, :new],
+            scores,
+            context,
+        )
+        if count is not None:
+            flops = 2 * scores.size * c.head_dim
+            read = self.batch * c.kv_heads * cached * c.head_dim * keys.itemsize
+            count.elementwise(query, qkv)
+            count.operation("scores", scores, (query, keys), 1, flops=flops, kv_read_bytes=read)
+            count.operation("softmax", scores, (scores,), reductions=2)
+            count.operation(
+                "context", context, (scores, values), 1, flops=flops, kv_read_bytes=read
+            )
+
+        merged = self.merged[:n]  # (N, Q * D): heads side by side again
+        merged.reshape(self.batch, new, c.heads, c.head_dim)[...] = context.reshape(
+            self.batch, c.heads, new, c.head_dim
+        ).transpose(0, 2, 1, 3)
+        if count is not None:
+            count.elementwise(merged, context)
+        update = self._linear("output", merged, layer.output, self.update[:n], count)
+        x += update
+        if count is not None:
+            count.elementwise(x, x, update)
+
+    def _mlp(self, kind: str, layer: Layer, x: Array, out: Array, count: Counters | None) -> None:
+        """out = down(silu(gate(x)) * up(x)): a dense layer's block, or the shared experts."""
+        n, width = len(x), layer.down.shape[1]
+        gate_up = self.gate_up[: n * 2 * width].reshape(n, 2 * width)
+        inner = self.inner[: n * width].reshape(n, width)
+        self._linear(kind, x, layer.gate_up, gate_up, count)
+        swiglu(gate_up, inner)
+        if count is not None:
+            count.elementwise(inner, gate_up)
+        self._linear(kind, inner, layer.down, out, count)
+
+    def _moe(self, layer: Layer, x: Array, out: Array, count: Counters | None) -> None:
+        """out = shared experts + weighted sum of the routed experts of each token; x: (N, H)."""
+        c = self.config
+        scores = self._linear("router", x, layer.router, self.router_scores[: len(x)], count)
+        experts, weights = route(scores, layer.router_bias, c)  # (N, k) each
+        if count is not None:
+            bias = layer.router_bias.nbytes
+            count.operation("route", weights, (scores,), reductions=1, weight_bytes=bias)
+
+        if c.shared_experts:
+            self._mlp("shared_experts", layer, x, out, count)
+        else:
+            out[...] = 0.0
+            if count is not None:
+                count.elementwise(out)
+
+        # Each chosen expert once, for all of its tokens.
+        by_expert = np.argsort(experts, axis=None, kind="stable")  # (N * k), slots by expert
+        token_of = by_expert // c.experts_per_token
+        weight_of = weights.reshape(-1, 1)[by_expert]
+        tokens_of_expert = np.bincount(experts.reshape(-1), minlength=c.experts)  # (E)
+        hit = np.flatnonzero(tokens_of_expert)
+        if count is not None:
+            count.experts_hit.append(len(hit))
+            count.expert_calls += len(hit)
+        at = 0
+        for expert in hit.tolist():
+            n = int(tokens_of_expert[expert])
+            tokens = token_of[at : at + n]
+            mine = np.take(x, tokens, axis=0, out=self.expert_in[:n], mode="clip")  # (n, H)
+            if count is not None:
+                count.operation("dispatch", mine, (x, weights), dispatch_bytes=mine.nbytes)
+            gate_up, inner = self.expert_gate_up[:n], self.expert_inner[:n]  # (n, 2 M), (n, M)
+            self._linear("experts", mine, layer.expert_gate_up[expert], gate_up, count)
+            swiglu(gate_up, inner)
+            if count is not None:
+                count.elementwise(inner, gate_up)
+            result = self.expert_out[:n]  # (n, H)
+            self._linear("experts", inner, layer.expert_down[expert], result, count)
+            result *= weight_of[at : at + n]
+            out[tokens] += result
+            if count is not None:
+                moved = result.nbytes
+                count.operation("combine", out, (out, result, weights), dispatch_bytes=moved)
+            at += n
+
+    def _head(self, last: Array, count: Counters | None) -> Array:
+        """Logits (B, V) of the residual stream of each sequence's last token (B, H)."""
+        if count is not None:
+            count.start_chain()
+        normed = self._norm("norm", last, self.weights.final_norm, self.last, count)
+        self._linear("head", normed, self.weights.head, self.logits, count)
+        if count is not None:
+            count.end_head(self.logits)
+        return self.logits
+
+    def _norm(
+        self, kind: str, x: Array, weight: Array, out: Array, count: Counters | None
+    ) -> Array:
+        rms_norm(x, weight, self.config.rms_norm_eps, out)
+        if count is not None:
+            count.operation(kind, out, (x,), reductions=1, weight_bytes=weight.nbytes)
+        return out
+
+    def _linear(
+        self, kind: str, x: Array, weight: Array, out: Array, count: Counters | None
+    ) -> Array:
+        linear(x, weight, out, self.scratch)
+        if count is not None:
+            count.product(kind, out, (x,), weight, tokens=len(x))
+        return out
