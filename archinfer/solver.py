@@ -27,7 +27,19 @@ from archinfer.question import Question
 from archinfer.roots import last_nonnegative
 from archinfer.shape import FloatArray
 
-__all__ = ["LAYERS_MAX", "Bound", "Interval", "Region", "Slices", "mappings", "solve"]
+__all__ = [
+    "GROUP_DOMAINS",
+    "LAYERS_MAX",
+    "Bound",
+    "Interval",
+    "Region",
+    "Slices",
+    "mappings",
+    "solve",
+]
+
+GROUP_DOMAINS = 8.0
+"""Largest tensor-parallel group that is tried, in scale-up domains."""
 
 LAYERS_MAX = 512
 """Deepest model searched unless the user asks for more: four times the deepest in the
@@ -131,11 +143,14 @@ def _layer_range(question: Question) -> FloatArray:
 
 def _slices(question: Question, layers: FloatArray) -> Slices:
     hardware = question.hardware
+    if not len(layers):
+        nothing = np.empty(0)
+        return Slices(nothing, nothing, nothing, np.empty(0, dtype=np.intp), nothing)
     layers, per_stage, group = mappings(
         layers,
         question.nodes[1],
         hardware.execution == "spatial",
-        8.0 * hardware.scale_up_size,
+        GROUP_DOMAINS * hardware.scale_up_size,
     )
     bits = np.array([weight_format(w).bits for w in question.weights])
     copies, n = len(bits), len(layers)
@@ -370,14 +385,18 @@ def solve(question: Question, layers: FloatArray | None = None) -> Region:
     Returns:
         The region; `feasible` is False where nothing is possible (that is an answer).
     """
-    slices = _slices(question, _layer_range(question) if layers is None else layers)
-    slices = _affordable(question, slices)
+    allowed = _layer_range(question)
+    if layers is not None:
+        unlimited = question.layers[1] == np.inf and question.habits is None
+        within = (layers >= allowed[0]) & ((layers <= allowed[-1]) | unlimited)
+        allowed = layers[within] if len(allowed) else allowed
+    slices = _affordable(question, _slices(question, allowed))
+    if not len(slices):
+        return _empty(question, slices)
     f = _Functions(question, slices)
     every = np.arange(len(slices))
     a_low, low_by = _tightest(f.lowers, np.argmax)
     a_high, high_by = _tightest(f.uppers, np.argmin)
-    if not len(slices):
-        return _empty(question, slices)
     # At A itself the total is at least A, so capacity bounds A too.
     ceiling = np.maximum(f.capacity_total(a_low, every), _TINY)
     high_by = np.where(ceiling < a_high, "capacity", high_by)
@@ -436,6 +455,8 @@ def solve(question: Question, layers: FloatArray | None = None) -> Region:
 
 def _affordable(question: Question, slices: Slices) -> Slices:
     """Without the slices whose nodes alone break a limit on power or price."""
+    if not len(slices):
+        return slices
     ones = np.ones(len(slices))
     candidate = Candidate(question, ones, ones, slices.layers, slices.mapping, slices.weight_bits)
     keep = np.ones(len(slices), dtype=bool)

@@ -1,0 +1,379 @@
+"""The solver's answer to a question: ranges and what draws them, architectures, conflicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from archinfer.constraints import Candidate, Constraint, constraints
+from archinfer.cost import tokens_per_s
+from archinfer.designs import Design, designs
+from archinfer.formats import weight_format
+from archinfer.question import Question
+from archinfer.solver import LAYERS_MAX, Bound, Interval, Region, solve
+
+__all__ = ["Answer", "Conflict", "Relaxation", "answer", "conflict"]
+
+NODES_MAX = 1_000_000
+"""Where the search for enough nodes ends."""
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """One way to open an empty region: the constraint that gives, and by how much.
+
+    Attributes:
+        constraints: the constraint (or the two) to relax together.
+        kind: "physics", "habit" or "request" of the first.
+        factor: how far the closest model is from it (1.2: it misses by 20 %); nan for two.
+        text: what that means in the user's own units.
+    """
+
+    constraints: tuple[str, ...]
+    kind: str
+    factor: float
+    text: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON keys of `conflict.relaxations[]`."""
+        return {
+            "constraints": list(self.constraints),
+            "kind": self.kind,
+            "factor": self.factor,
+            "text": self.text,
+        }
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Why nothing is feasible."""
+
+    relaxations: tuple[Relaxation, ...]
+    text: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON keys of `conflict`."""
+        return {"text": self.text, "relaxations": [r.to_dict() for r in self.relaxations]}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Everything that `archinfer solve` says.
+
+    Attributes:
+        question: what was asked.
+        region: the exact region.
+        ranges: total_params, active_params, layers, nodes; empty where infeasible.
+        by_weights: for each weight format the ranges as (low, high).
+        architectures: concrete designs inside.
+        conflict: why nothing is feasible, else None.
+        posterior: what an observed speed says, else None.
+    """
+
+    question: Question
+    region: Region
+    ranges: dict[str, Interval]
+    by_weights: dict[str, dict[str, tuple[float, float]]]
+    architectures: tuple[Design, ...]
+    conflict: Conflict | None
+    posterior: Any = None
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def feasible(self) -> bool:
+        """Whether any model is possible."""
+        return self.region.feasible
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of docs/json.md."""
+        q = self.question
+        return {
+            "question": {
+                "hardware": q.hardware.name,
+                "nodes": list(q.nodes),
+                "tokens_per_s": q.tokens_per_s,
+                "mode": "observed" if q.observed else "target",
+                "context_tokens": q.context_tokens,
+                "concurrency": q.concurrency,
+                "weights": list(q.weights),
+                "kv": q.kv,
+                "attention": q.rules.attention,
+                "speculation": list(q.speculation),
+                "physics_only": q.habits is None,
+                "total": _open(q.total),
+                "active": _open(q.active),
+                "layers": _open(q.layers),
+            },
+            "feasible": self.feasible,
+            "ranges": {
+                name: {
+                    "low": i.low.value,
+                    "high": i.high.value,
+                    "low_bound_by": i.low.by,
+                    "high_bound_by": i.high.by,
+                }
+                for name, i in self.ranges.items()
+            },
+            "by_weights": {
+                w: {name: {"low": lo, "high": hi} for name, (lo, hi) in rows.items()}
+                for w, rows in self.by_weights.items()
+            },
+            "architectures": [d.to_dict() for d in self.architectures],
+            "posterior": None if self.posterior is None else self.posterior.to_dict(),
+            "conflict": None if self.conflict is None else self.conflict.to_dict(),
+            "constraints": [
+                {"name": c.name, "kind": c.kind, "text": c.text} for c in constraints(q)
+            ],
+            "notes": list(self.notes),
+            "provenance": q.hardware.provenance(),
+        }
+
+
+def _open(limits: tuple[float, float]) -> list[float | None] | None:
+    if limits == (0.0, np.inf):
+        return None
+    return [limits[0], None if limits[1] == np.inf else limits[1]]
+
+
+def answer(question: Question, architectures: int = 8) -> Answer:
+    """Solve `question` and say what draws each edge.
+
+    Args:
+        question: what is asked.
+        architectures: how many concrete designs to look for.
+    """
+    region = solve(question)
+    if not region.feasible:
+        return Answer(question, region, {}, {}, (), conflict(question))
+    return Answer(
+        question,
+        region,
+        _ranges(region),
+        _by_weights(region),
+        tuple(designs(region, architectures)),
+        None,
+    )
+
+
+def _ranges(region: Region) -> dict[str, Interval]:
+    low_a, high_a = int(np.argmin(region.active_low)), int(np.argmax(region.active_high))
+    low_n, high_n = int(np.argmin(region.total_low)), int(np.argmax(region.total_high))
+    return {
+        "total_params": Interval(
+            Bound(float(region.total_low[low_n]), str(region.total_low_by[low_n])),
+            Bound(float(region.total_high[high_n]), str(region.total_high_by[high_n])),
+        ),
+        "active_params": Interval(
+            Bound(float(region.active_low[low_a]), str(region.active_low_by[low_a])),
+            Bound(float(region.active_high[high_a]), str(region.active_high_by[high_a])),
+        ),
+        "layers": _layers(region),
+        "nodes": _nodes(region),
+    }
+
+
+def _layers(region: Region) -> Interval:
+    question = region.question
+    low, high = float(region.slices.layers.min()), float(region.slices.layers.max())
+
+    def stopped_by(layers: float) -> str:
+        return _blocking(question, lambda q: solve(q, np.array([layers])).feasible)
+
+    below = "one layer" if low == 1.0 else stopped_by(low - 1.0)
+    unlimited = question.habits is None and question.layers[1] == np.inf
+    if unlimited and high == LAYERS_MAX:
+        above = f"search limit ({LAYERS_MAX} layers; --layers raises it)"
+    else:
+        above = stopped_by(high + 1.0)
+    return Interval(Bound(low, below), Bound(high, above))
+
+
+def _nodes(region: Region) -> Interval:
+    question = region.question
+    asked_low, asked_high = question.nodes
+    needed = int(region.slices.nodes.min())
+    high = Bound(float(asked_high), "nodes asked")
+    if needed <= asked_low:
+        return Interval(Bound(float(asked_low), "nodes asked"), high)
+    fewer = question.with_(nodes=(1, needed - 1))
+    depths = np.unique(region.slices.layers[region.slices.nodes == needed])
+    by = _blocking(fewer, lambda q: solve(q, depths).feasible)
+    return Interval(Bound(float(needed), by), high)
+
+
+def _blocking(question: Question, opens: Callable[[Question], bool]) -> str:
+    """The constraint (or constraints together) without which `opens` holds."""
+    names = [c.name for c in constraints(question) if c.name not in ("definition", "search floor")]
+    for size in (1, 2):
+        found = [
+            " and ".join(pair)
+            for pair in combinations(names, size)
+            if opens(question.without(*pair))
+        ]
+        if found:
+            return (" with " if size == 1 else ", or ").join(found)
+    return "several constraints together"
+
+
+def _by_weights(region: Region) -> dict[str, dict[str, tuple[float, float]]]:
+    rows: dict[str, dict[str, tuple[float, float]]] = {}
+    for position, name in enumerate(region.question.weights):
+        mine = region.slices.weights == position
+        if not mine.any():
+            continue
+        layers, nodes = region.slices.layers[mine], region.slices.nodes[mine]
+        rows[name] = {
+            "total_params": (
+                float(region.total_low[mine].min()),
+                float(region.total_high[mine].max()),
+            ),
+            "active_params": (
+                float(region.active_low[mine].min()),
+                float(region.active_high[mine].max()),
+            ),
+            "layers": (float(layers.min()), float(layers.max())),
+            "nodes": (
+                float(max(nodes.min(), region.question.nodes[0])),
+                float(region.question.nodes[1]),
+            ),
+        }
+    return rows
+
+
+def conflict(question: Question) -> Conflict:
+    """Which constraints exclude each other, and the smallest step of each that opens the region."""
+    by_name = {c.name: c for c in constraints(question)}
+    names = [n for n in by_name if n not in ("definition", "search floor")]
+    found: list[Relaxation] = []
+    for name in names:
+        region = solve(question.without(name))
+        if region.feasible:
+            found.append(_relaxation(question, by_name[name], region))
+    if not found:
+        for pair in combinations(names, 2):
+            if solve(question.without(*pair)).feasible:
+                text = f"{pair[0]} and {pair[1]} would both have to give"
+                found.append(Relaxation(pair, by_name[pair[0]].kind, float("nan"), text))
+    if not found:
+        text = "three or more constraints exclude each other"
+    elif len(found[0].constraints) == 2:
+        text = "no single constraint opens the region; two must give together"
+    else:
+        text = "each of these alone would open the region"
+    found.sort(key=lambda r: (len(r.constraints), r.factor))
+    return Conflict(tuple(found), text)
+
+
+def _relaxation(question: Question, constraint: Constraint, region: Region) -> Relaxation:
+    """How far the closest model of the region without `constraint` is from it."""
+    slices = region.slices
+    best, closest = -np.inf, None
+    ends = (
+        (region.total_low, region.total_low_at),
+        (region.total_high, region.total_high_at),
+        (np.maximum(region.total_low, region.active_low), region.active_low),
+        (np.maximum(region.total_low, region.active_high), region.active_high),
+    )
+    for total, active in ends:
+        candidate = Candidate(
+            question, total, active, slices.layers, slices.mapping, slices.weight_bits
+        )
+        slack = np.broadcast_to(constraint.slack(candidate), (len(slices),))
+        i = int(np.argmax(slack))
+        if slack[i] > best:
+            best, closest = float(slack[i]), (candidate, i)
+    factor = float(np.exp(-best))
+    assert closest is not None
+    candidate, i = closest
+    text = _in_words(question, constraint, factor, candidate, i, region)
+    return Relaxation((constraint.name,), constraint.kind, factor, text)
+
+
+def _in_words(
+    question: Question,
+    constraint: Constraint,
+    factor: float,
+    candidate: Candidate,
+    i: int,
+    region: Region,
+) -> str:
+    node = question.hardware.node
+    name = constraint.name
+    if name == "speed":
+        speed = float(
+            np.broadcast_to(
+                tokens_per_s(candidate.time, question.speculation[1]), (len(region.slices),)
+            )[i]
+        )
+        needed = question.speculation[1] * factor
+        return (
+            f"the fastest model makes {speed:,.4g} tokens/s at {question.speculation[1]:g} accepted "
+            f"tokens a pass; {question.tokens_per_s:,.4g} would need {needed:.3g} accepted tokens"
+        )
+    if name == "speed (not faster)":
+        return f"the slowest model would still be {factor:.3g} times as fast as observed"
+    if name in ("capacity", "kv cache"):
+        return f"{factor:.3g} times the memory; {_more_nodes(question, node)}" + _less_context(
+            question
+        )
+    if name in ("power", "price"):
+        return f"{factor:.3g} times the {name} that was allowed"
+    if name == "throughput":
+        return f"1/{factor:.3g} of the total tokens/s that was asked"
+    if name == "depth":
+        layers = np.unique(region.slices.layers)
+        return f"models of {layers.min():.0f} to {layers.max():.0f} layers would do"
+    if name == "sparsity":
+        ratio = float(np.broadcast_to(candidate.total / candidate.active, (len(region.slices),))[i])
+        return f"total / active of {ratio:.3g} would do"
+    return f"misses by a factor of {factor:.3g}"
+
+
+def _more_nodes(question: Question, node: str) -> str:
+    """The smallest node count at which the question is feasible, in words."""
+    few = min(question.weights, key=lambda w: weight_format(w).bits)
+    lean = question.with_(weights=(few,))
+
+    def opens(nodes: int) -> bool:
+        return solve(lean.with_(nodes=(1, nodes))).feasible
+
+    high = _first_power(question.nodes[1], opens, NODES_MAX)
+    if high is None:
+        return f"no number of {node}s up to {NODES_MAX:,} is enough"
+    return f"{_bisect(high // 2, high, opens):,} {node}s would do ({few})"
+
+
+def _less_context(question: Question) -> str:
+    """The longest context at which the question is feasible, in words ("" if none helps)."""
+
+    def opens(context: int) -> bool:
+        return solve(question.with_(context_tokens=context)).feasible
+
+    if question.context_tokens == 1 or not opens(1):
+        return ""
+    low, high = 1, question.context_tokens
+    while high - low > max(1, low // 100):
+        middle = (low + high) // 2
+        low, high = (middle, high) if opens(middle) else (low, middle)
+    return f"; or a context of {low:,} tokens"
+
+
+def _first_power(start: int, opens: Callable[[int], bool], limit: int) -> int | None:
+    value = start
+    while not opens(value):
+        if value >= limit:
+            return None
+        value *= 2
+    return value
+
+
+def _bisect(low: int, high: int, opens: Callable[[int], bool]) -> int:
+    """Smallest value in (low, high] that opens, given that high does and low does not."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if opens(middle) else (middle, high)
+    return high

@@ -1,0 +1,306 @@
+"""Concrete, buildable architectures inside a feasible region: whole heads, experts and widths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from archinfer.architecture import (
+    Architecture,
+    Attention,
+    DenseMLP,
+    LatentAttention,
+    LayerBlock,
+    Mixer,
+    MoE,
+)
+from archinfer.constraints import Candidate, slacks
+from archinfer.cost import TERMS, speed_range
+from archinfer.deployment import Mapping
+from archinfer.errors import InputError
+from archinfer.formats import weight_format
+from archinfer.question import Question
+from archinfer.solver import GROUP_DOMAINS, Region, mappings
+
+__all__ = ["Design", "build", "designs", "evaluate"]
+
+HEAD_DIM = 128
+WIDTH_STEP = 128
+TOP_K = 8
+SHARED_EXPERTS = 1
+_DENSE_BELOW = 1.5
+"""Sparsity under which a model is built dense: a handful of experts saves nothing."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """A concrete architecture on a mapping, with what the cost model says of it."""
+
+    architecture: Architecture
+    weights: str
+    nodes_available: int
+    mapping: Mapping
+    nodes: int
+    total_params: float
+    active_params: float
+    speed: tuple[float, float, float]
+    accepted_needed: float
+    time_s: dict[str, float]
+    memory_bytes: float
+    memory_fraction: float
+    region_side: float
+    slack: dict[str, float]
+
+    @property
+    def feasible(self) -> bool:
+        """Every constraint holds."""
+        return min(self.slack.values()) >= 0.0
+
+    @property
+    def bottleneck(self) -> str:
+        """The term that takes the largest part of a token's time."""
+        return max(TERMS, key=lambda term: self.time_s[term])
+
+    @property
+    def moe(self) -> MoE | None:
+        """The routed experts, None for a dense model."""
+        return self.architecture.moe
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON keys of `architectures[]`."""
+        moe = self.moe
+        p05, p50, p95 = self.speed
+        return {
+            "name": self.architecture.name,
+            "total_params": self.total_params,
+            "active_params": self.active_params,
+            "layers": self.architecture.layers,
+            "nodes": self.nodes,
+            "layers_per_node": float(self.mapping.layers_per_stage),
+            "tensor_parallel": float(self.mapping.tensor_parallel),
+            "hidden_size": self.architecture.hidden_size,
+            "experts": 0 if moe is None else moe.experts,
+            "experts_per_token": 0 if moe is None else moe.top_k,
+            "expert_width": None if moe is None else moe.width,
+            "attention": next(iter(self.architecture.attention_kinds)),
+            "weights": self.weights,
+            "tokens_per_s": {"p05": p05, "p50": p50, "p95": p95},
+            "accepted_tokens_needed": self.accepted_needed,
+            "memory_bytes": self.memory_bytes,
+            "memory_fraction": self.memory_fraction,
+            "time_s": self.time_s,
+            "bottleneck": self.bottleneck,
+        }
+
+
+def _mixer(kind: str, hidden: int) -> Mixer:
+    # Heads in eights, so that eight key-value heads divide them; hidden_size need not be
+    # heads * head_dim (GLM-4.5, gpt-oss, Qwen3 have more).
+    heads = max(8, 8 * round(hidden / HEAD_DIM / 8))
+    if kind == "mla":
+        return LatentAttention(
+            heads=heads,
+            kv_rank=512,
+            nope_dim=128,
+            rope_dim=64,
+            v_head_dim=HEAD_DIM,
+            query_rank=1536,
+        )
+    return Attention(heads=heads, kv_heads=1 if kind == "mqa" else 8, head_dim=HEAD_DIM)
+
+
+def build(
+    total: float, active: float, layers: int, question: Question, name: str = ""
+) -> Architecture | None:
+    """An architecture of whole sizes with at most these totals and close to them.
+
+    Hidden size: the family's, to a multiple of 128 (512 above 4096). MoE: 8 routed experts and a shared one of the
+    same width a token, the width a multiple of 128, as many experts as `total` allows.
+
+    Returns:
+        None where no whole sizes come near (an expert narrower than 128).
+    """
+    rules = question.rules
+    hidden = float(rules.hidden_size(active, layers))
+    if question.habits is not None:
+        aspect = question.habits.aspect
+        hidden = float(np.clip(hidden, aspect[0] * layers, aspect[1] * layers))
+    vocab = int(rules.vocab_size)
+    step = WIDTH_STEP * (4 if hidden > 4096 else 1)
+    width = max(step, step * round(hidden / step))
+    return _layers(total, active, layers, width, vocab, rules.attention, name)
+
+
+def _layers(
+    total: float, active: float, layers: int, hidden: int, vocab: int, kind: str, name: str
+) -> Architecture | None:
+    def model(feed_forward: DenseMLP | MoE, mixer: Mixer) -> Architecture:
+        block = LayerBlock.of(layers, mixer, feed_forward)
+        return Architecture(name=name, blocks=(block,), hidden_size=hidden, vocab_size=vocab)
+
+    mixer = _mixer(kind, hidden)
+    try:
+        bare = model(DenseMLP(1), mixer).parameters()
+        matrix = 3.0 * hidden
+        room = (active - bare.total) / layers + matrix
+        if total < _DENSE_BELOW * active:
+            width = int(room / matrix) // WIDTH_STEP * WIDTH_STEP
+            return model(DenseMLP(width), mixer) if width >= WIDTH_STEP else None
+        used = TOP_K + SHARED_EXPERTS
+        # The router has a row per expert; its size follows from the count, found second.
+        experts = TOP_K
+        for _ in range(2):
+            width = int((room - experts * hidden) / (matrix * used)) // WIDTH_STEP * WIDTH_STEP
+            if width < WIDTH_STEP:
+                return None
+            stored = (total - bare.total) / layers + matrix - SHARED_EXPERTS * width * matrix
+            experts = int(stored / (matrix * width + hidden))
+        if experts <= TOP_K:
+            return None
+        experts = experts // 8 * 8 if experts >= 16 else experts
+        return model(MoE(experts, TOP_K, width, shared_width=SHARED_EXPERTS * width), mixer)
+    except InputError:
+        return None
+
+
+def evaluate(
+    architecture: Architecture,
+    question: Question,
+    weights: str,
+    outside_bits: float | None = None,
+) -> list[Design]:
+    """The architecture on every mapping of the question's nodes, fastest feasible one first.
+
+    Args:
+        architecture: the model.
+        question: hardware, nodes and everything asked.
+        weights: weight format.
+        outside_bits: bits of embedding and head; None: those of the format.
+    """
+    hardware = question.hardware
+    shape = architecture.shape()
+    count = architecture.parameters()
+    depth, per_stage, group = mappings(
+        np.array([float(architecture.layers)]),
+        question.nodes[1],
+        hardware.execution == "spatial",
+        GROUP_DOMAINS * hardware.scale_up_size,
+    )
+    mapping = Mapping(per_stage, group)
+    n = len(depth)
+    candidate = Candidate(
+        question,
+        np.full(n, float(count.total)),
+        np.full(n, float(count.active)),
+        depth,
+        mapping,
+        weight_format(weights).bits,
+        outside_bits,
+        shape,
+    )
+    slack = {k: np.broadcast_to(v, (n,)) for k, v in slacks(candidate).items()}
+    time = candidate.time
+    speeds = speed_range(hardware, time, *question.speculation)
+    worst = np.min(np.stack(list(slack.values())), axis=0)
+    order = np.lexsort((np.broadcast_to(time.total, (n,)), worst < 0.0))
+
+    def at(value: Any, i: int) -> float:
+        return float(np.broadcast_to(value, (n,))[i])
+
+    taken = candidate.memory.total
+    return [
+        Design(
+            architecture=architecture,
+            weights=weights,
+            nodes_available=question.nodes[1],
+            mapping=Mapping(at(per_stage, i), at(group, i)),
+            nodes=int(at(candidate.nodes, i)),
+            total_params=float(count.total),
+            active_params=float(count.active),
+            speed=(at(speeds[0], i), at(speeds[1], i), at(speeds[2], i)),
+            accepted_needed=at(candidate.accepted_needed, i),
+            time_s={term: at(getattr(time, term), i) for term in TERMS}
+            | {"total": at(time.total, i)},
+            memory_bytes=at(taken, i),
+            memory_fraction=at(np.exp(-slack["capacity"]), i) if "capacity" in slack else np.nan,
+            region_side=at(time.side, i),
+            slack={k: at(v, i) for k, v in slack.items()},
+        )
+        for i in order
+    ]
+
+
+def designs(region: Region, count: int = 8) -> list[Design]:
+    """Up to `count` concrete architectures spread over the region, each one really feasible.
+
+    For each weight format: near the largest total, near the most active parameters, and at
+    depths between. A target that whole sizes miss is moved inwards until one fits.
+    """
+    question = region.question
+    found: list[Design] = []
+    seen: set[tuple[int, int, int, str]] = set()
+    for slot, spread in _targets(region):
+        if len(found) == count:
+            break
+        design = _near(region, slot, spread)
+        if design is None:
+            continue
+        key = (
+            design.architecture.layers,
+            design.architecture.hidden_size,
+            round(40 * np.log(design.total_params)),
+            design.weights,
+        )
+        if key not in seen:
+            seen.add(key)
+            found.append(design)
+    position = {w: i for i, w in enumerate(question.weights)}
+    return sorted(found, key=lambda d: (position[d.weights], -d.total_params))
+
+
+def _targets(region: Region) -> list[tuple[int, tuple[float, float]]]:
+    """(slice, (share of log A, share of log N) in its intervals), the most telling first."""
+    question, slices = region.question, region.slices
+    rounds: list[list[tuple[int, tuple[float, float]]]] = []
+    for w in range(len(question.weights)):
+        mine = np.flatnonzero(slices.weights == w)
+        if not len(mine):
+            continue
+        largest = int(mine[np.argmax(region.total_high[mine])])
+        widest = int(mine[np.argmax(region.active_high[mine])])
+        depths = np.unique(slices.layers[mine])
+        middle = []
+        for q in (0.35, 0.7):
+            depth = depths[int(q * (len(depths) - 1))]
+            at = mine[slices.layers[mine] == depth]
+            middle.append((int(at[np.argmax(region.total_high[at])]), (0.55, 0.9)))
+        rounds.append([(largest, (-1.0, 1.0)), middle[1], middle[0], (widest, (1.0, 0.8))])
+    return [row[i] for i in range(4) for row in rounds]
+
+
+def _near(region: Region, slot: int, spread: tuple[float, float]) -> Design | None:
+    question, slices = region.question, region.slices
+    layers = int(slices.layers[slot])
+    weights = question.weights[int(slices.weights[slot])]
+    low, high = np.log(region.active_low[slot]), np.log(region.active_high[slot])
+    share_a, share_n = spread
+    if share_a < 0.0:
+        # At the largest total any A between there and the top will do: one a third of the way.
+        low = max(low, np.log(region.total_high_at[slot]))
+        share_a = 0.35
+    for back in (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5):
+        x = np.exp(low + (high - low) * min(max(share_a - back * (2 * share_a - 1), 0.0), 1.0))
+        n_low, n_high = region.total_interval(np.array([x]), np.array([slot]))
+        if not n_low[0] <= n_high[0]:
+            continue
+        y = np.log(n_low[0]) + (np.log(n_high[0]) - np.log(n_low[0])) * (share_n - 0.3 * back)
+        total = float(np.exp(y)) * (1.0 - back / 20.0)
+        made = build(total, float(x), layers, question)
+        if made is None:
+            continue
+        best = evaluate(made, question, weights)[0]
+        if best.feasible:
+            return best
+    return None
