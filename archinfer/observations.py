@@ -1,0 +1,261 @@
+"""Published single-user decode speeds: rows of what was measured, on what, by whom.
+
+The shipped rows are `archinfer/data/observations.yaml`; users bring their own files of the same
+layout. Rows are facts only: nothing here predicts or fits anything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from archinfer import yamlfile
+from archinfer.errors import FileError, InputError
+from archinfer.yamlfile import Document
+
+if TYPE_CHECKING:
+    from archinfer.architecture import Architecture
+
+__all__ = ["Observation", "combine", "load", "read", "software_by_date", "usable"]
+
+_DATE = re.compile(r"(\d{4})(?:-(0[1-9]|1[0-2])(?:-(0[1-9]|[12]\d|3[01]))?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One published speed.
+
+    Attributes:
+        id: unique name of the row.
+        model: what the source calls the model.
+        architecture: name in the catalogue, or path of a config.json; None: not public.
+        hardware: what the source calls the machine.
+        profile: name of a hardware profile; None: there is none.
+        nodes: wafers, GPUs, sockets; None: not published.
+        batch: sequences in flight; None: a hosted service.
+        tokens_per_s: output tokens per second of one user.
+        speculative: whether speculative decoding was used; None: not known.
+        weight_bits: bits of one weight; None: not published.
+        context_tokens: context length; None: not published.
+        date: "2025", "2025-07" or "2025-07-31", "" where unknown.
+        measured_by, source_url, source_title, note, confidence: where it comes from.
+        mesh_side: side in cores of the square region that one decode stage used (spatial).
+        software: name of the software that ran, where rows of one profile differ in it.
+        origin, line: the file and line it was read from.
+    """
+
+    id: str
+    model: str
+    architecture: str | None
+    profile: str | None
+    tokens_per_s: float
+    hardware: str = ""
+    nodes: int | None = None
+    batch: float | None = None
+    speculative: bool | None = None
+    weight_bits: float | None = None
+    context_tokens: float | None = None
+    date: str = ""
+    measured_by: str = ""
+    source_url: str = ""
+    source_title: str = ""
+    note: str = ""
+    confidence: str = ""
+    mesh_side: float | None = None
+    software: str | None = None
+    origin: str = field(default="", compare=False)
+    line: int = field(default=1, compare=False)
+
+    def architecture_model(self) -> Architecture:
+        """The architecture, from the catalogue or from the config.json beside the file.
+
+        Raises:
+            InputError: the row names none.
+            FileError: it names one that is not there.
+        """
+        from archinfer import catalogue, huggingface
+
+        if self.architecture is None:
+            raise InputError(f"observation {self.id!r} names no architecture")
+        if _is_path(self.architecture):
+            return huggingface.load(Path(self.origin).parent / self.architecture)
+        try:
+            return catalogue.load(self.architecture)
+        except InputError as error:
+            message = f"key 'architecture': {error}"
+            raise FileError(self.origin or self.id, message, self.line) from None
+
+
+def _is_path(text: str) -> bool:
+    return text.endswith(".json") or "/" in text or os.sep in text
+
+
+class _Source(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    url: str | None = None
+    title: str | None = None
+
+
+_Positive = Annotated[float, Field(gt=0, strict=False, allow_inf_nan=False)]
+_Whole = Annotated[int, Field(ge=1)]
+_Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
+
+
+class _Row(BaseModel):
+    """Layout of one row of the file."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    id: _Name
+    model: _Name
+    architecture: _Name | None
+    hardware: str | None = None
+    profile: _Name | None
+    nodes: _Whole | None = None
+    batch: _Positive | None = None
+    tokens_per_s: Annotated[float, Field(gt=0, le=1e9, strict=False, allow_inf_nan=False)]
+    speculative: bool | Literal["unknown"] | None = None
+    weight_bits: Annotated[float, Field(gt=0, le=64, strict=False)] | None = None
+    context_tokens: _Positive | None = None
+    date: str | int | None = None
+    measured_by: str | None = None
+    source: _Source = _Source()
+    note: str | None = None
+    confidence: Literal["high", "medium", "low"] | None = None
+    mesh_side: Annotated[float, Field(ge=1, le=1e5, strict=False)] | None = None
+    software: _Name | None = None
+
+    @field_validator("tokens_per_s", "weight_bits", "context_tokens", "batch", "mesh_side",
+                     mode="before")  # fmt: skip
+    @classmethod
+    def _number(cls, found: Any) -> Any:
+        if found is not None and (isinstance(found, bool) or not isinstance(found, int | float)):
+            raise ValueError("expected a number")
+        return found
+
+    @field_validator("speculative", mode="before")
+    @classmethod
+    def _known(cls, found: Any) -> Any:
+        if found is not None and not isinstance(found, bool) and found != "unknown":
+            raise ValueError("expected true, false or unknown")
+        return found
+
+    @field_validator("date")
+    @classmethod
+    def _dated(cls, found: str | int | None) -> str:
+        text = "" if found is None else str(found)
+        if text and not _DATE.fullmatch(text):
+            raise ValueError("expected a date such as 2025, 2025-07 or 2025-07-31")
+        return text
+
+
+def read(path: str | os.PathLike[str]) -> list[Observation]:
+    """The rows of a file, in its order.
+
+    Raises:
+        FileError: at the first line that is wrong.
+    """
+    document = yamlfile.load(path)
+    if not isinstance(document.data, list):
+        found = yamlfile.show(document.data)
+        raise document.error((), f"found {found}, expected a list of observations")
+    lines: list[dict[yamlfile.Location, int]] = [{} for _ in document.data]
+    for place, line in document.lines.items():
+        if place:
+            lines[int(place[0])][place[1:]] = line
+    rows: list[Observation] = []
+    first: dict[str, int] = {}
+    for data, known in zip(document.data, lines, strict=True):
+        one = Document(document.path, data, known)
+        row = _observation(yamlfile.validate(one, _Row), document.path, one.line_of(()))
+        if row.id in first:
+            raise one.error(
+                ("id",), f"key 'id': {row.id!r} is there twice (first on line {first[row.id]})"
+            )
+        first[row.id] = row.line
+        rows.append(row)
+    return software_by_date(rows, rows)
+
+
+def load(path: str | os.PathLike[str] | None = None) -> list[Observation]:
+    """The shipped rows; with a path the file's rows as well, which replace those of equal id."""
+    with resources.as_file(resources.files("archinfer") / "data" / "observations.yaml") as shipped:
+        rows = read(shipped)
+    return rows if path is None else combine(rows, read(path))
+
+
+def combine(rows: Iterable[Observation], more: Iterable[Observation]) -> list[Observation]:
+    """`rows` and `more`; a row of `more` takes the place of the one with the same id."""
+    joined = {row.id: row for row in rows} | {row.id: row for row in more}
+    out = list(joined.values())
+    return software_by_date(out, out)
+
+
+def usable(
+    rows: Iterable[Observation], profiles: Sequence[str]
+) -> tuple[list[Observation], list[str]]:
+    """Rows that a prediction can be made for, and one warning for each row left out."""
+    kept: list[Observation] = []
+    warnings: list[str] = []
+    for row in rows:
+        where = f"{row.origin}:{row.line}: observation {row.id!r} skipped:"
+        if row.profile is None or row.profile not in profiles:
+            warnings.append(f"{where} no hardware profile {row.profile or 'named'}")
+        elif row.architecture is None:
+            warnings.append(f"{where} its architecture is not public")
+        else:
+            kept.append(row)
+    return kept, warnings
+
+
+def software_by_date(
+    rows: Iterable[Observation], known: Iterable[Observation]
+) -> list[Observation]:
+    """Gives `rows` that name no software the one whose dates, among `known`, span theirs."""
+    spans: dict[tuple[str | None, str], list[str]] = {}
+    for row in known:
+        if row.software is not None and row.date:
+            spans.setdefault((row.profile, row.software), []).append(row.date)
+    out: list[Observation] = []
+    for row in rows:
+        fits = [
+            name
+            for (profile, name), dates in spans.items()
+            if profile == row.profile and len(row.date) > 4 and min(dates) <= row.date <= max(dates)
+        ]
+        out.append(replace(row, software=fits[0]) if row.software is None and fits else row)
+    return out
+
+
+def _observation(row: _Row, origin: str, line: int) -> Observation:
+    return Observation(
+        id=row.id,
+        model=row.model,
+        architecture=row.architecture,
+        profile=row.profile,
+        tokens_per_s=row.tokens_per_s,
+        hardware=row.hardware or "",
+        nodes=row.nodes,
+        batch=row.batch,
+        speculative=None if row.speculative == "unknown" else row.speculative,
+        weight_bits=row.weight_bits,
+        context_tokens=row.context_tokens,
+        date=str(row.date or ""),
+        measured_by=row.measured_by or "",
+        source_url=row.source.url or "",
+        source_title=row.source.title or "",
+        note=row.note or "",
+        confidence=row.confidence or "",
+        mesh_side=row.mesh_side,
+        software=row.software,
+        origin=origin,
+        line=line,
+    )
