@@ -124,9 +124,10 @@ class Indexer:
 
     Attributes:
         heads, head_dim: its query heads and the width of its one key per token.
-        top_k: tokens read by the attention (inf-free: a whole number).
+        top_k: tokens read by the attention.
         query_width: width its queries are projected from (the latent query, or hidden_size).
         shared: uses another layer's choice; then it has neither parameters nor keys.
+        head_weights: the heads' scores are weighted by a projection of the hidden vector.
     """
 
     heads: int
@@ -134,6 +135,7 @@ class Indexer:
     top_k: int
     query_width: int
     shared: bool = False
+    head_weights: bool = True
 
     def __post_init__(self) -> None:
         _size("indexer heads", self.heads, _MAX_HEADS)
@@ -141,12 +143,17 @@ class Indexer:
         _size("indexer top-k", self.top_k, _MAX_WINDOW)
 
     def pieces(self, hidden: int) -> tuple[Piece, ...]:
-        """Query, key and head-weight projections, LayerNorm of the key (weight and bias)."""
+        """Query, key and head-weight projections; two norm vectors of head_dim.
+
+        They are weight and bias of the key's LayerNorm in DeepSeek's indexer, and one RMSNorm
+        each of query and key where the heads are not weighted (MiniMax-M3).
+        """
         if self.shared:
             return ()
+        outputs = self.head_dim + (self.heads if self.head_weights else 0)
         return (
             Piece("indexer", self.query_width * self.heads * self.head_dim),
-            Piece("indexer", hidden * (self.head_dim + self.heads)),
+            Piece("indexer", hidden * outputs),
             Piece("indexer", 2 * self.head_dim, vector=True),
         )
 
@@ -417,7 +424,6 @@ class CompressedAttention:
         window: tokens kept uncompressed.
         ratio: tokens that share one compressed entry (0: no compressed past).
         indexer: picks compressed entries to read (its keys are compressed alike); None: all.
-        pieces_: parameters of the compressor and indexer, from `deepseek_v4`'s class.
     """
 
     heads: int
@@ -454,10 +460,10 @@ class CompressedAttention:
         """A compressor that feeds an indexer sees two overlapping blocks: twice the width."""
         return 2 if self.indexer is not None else 1
 
-    def _compressor(self, hidden: int, width: int) -> Iterator[int]:
+    def _compressor(self, hidden: int, width: int) -> tuple[int, int]:
+        """Parameters of a compressor's two projections, and of its position bias."""
         wide = width * self._overlap
-        yield 2 * hidden * wide
-        yield self.ratio * wide + width
+        return 2 * hidden * wide, self.ratio * wide
 
     def pieces(self, hidden: int) -> Iterator[Piece]:
         """Query, key = value and grouped output projections, norms, sinks, compressor, indexer."""
@@ -468,15 +474,16 @@ class CompressedAttention:
         yield Piece("attention", self.heads, vector=True)
         yield Piece("norm", self.query_rank + self.head_dim, vector=True)
         if self.ratio:
-            matrix, vector = self._compressor(hidden, self.head_dim)
+            matrix, bias = self._compressor(hidden, self.head_dim)
             yield Piece("attention", matrix)
-            yield Piece("attention", vector, vector=True)
+            yield Piece("attention", bias, vector=True)
+            yield Piece("norm", self.head_dim, vector=True)
         if self.indexer is not None:
             i = self.indexer
             yield Piece("indexer", self.query_rank * i.heads * i.head_dim + hidden * i.heads)
-            matrix, vector = self._compressor(hidden, i.head_dim)
+            matrix, bias = self._compressor(hidden, i.head_dim)
             yield Piece("indexer", matrix)
-            yield Piece("indexer", vector, vector=True)
+            yield Piece("indexer", bias + i.head_dim, vector=True)
 
     def caches(self) -> tuple[Cache, ...]:
         """The window, and the compressed past (a 1/ratio share of an entry a token)."""
@@ -773,7 +780,6 @@ class Mamba2:
         conv: taps of the causal convolution.
         conv_bias, proj_bias: biases.
         gated_norm: norm before the output projection.
-        norm_component: component its weights are counted in.
     """
 
     heads: int
@@ -936,7 +942,8 @@ class MoE:
         latent: width of the space the experts work in (None: hidden_size).
         latent_norm: a norm of the experts' output in that space.
         shared_width: inner width of all shared experts together (0: none).
-        shared_bias, shared_gate: biases of the shared experts; a one-row gate on their output.
+        shared_bias, shared_gate: biases of the shared experts; a one-row gate on their
+            output (counted with the router).
         extra: further parameters of the family.
     """
 
@@ -999,7 +1006,7 @@ class MoE:
                 count = (self.matrices - 1) * self.shared_width + hidden
                 yield Piece("shared", count, vector=True)
             if self.shared_gate:
-                yield Piece("shared", hidden)
+                yield Piece("router", hidden)
         yield from self.extra
 
     @property
@@ -1355,7 +1362,7 @@ class Architecture:
         """Kinds of attention or recurrence, and how many layers have each."""
         kinds: dict[str, int] = {}
         for block in self.blocks:
-            found = [m.kind for m in block.mixers] or ["none"]
+            found = [m.kind for m in block.mixers] or ["no attention"]
             name = found[0] if len(found) == 1 else f"{len(found)} x {found[0]}"
             kinds[name] = kinds.get(name, 0) + block.count
         return kinds

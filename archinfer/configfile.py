@@ -1,0 +1,112 @@
+"""Reads one JSON object from a file that nobody vouches for: bounded, strict, one-line errors."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from archinfer.errors import FileError
+
+__all__ = ["MAX_CONFIG_BYTES", "MAX_CONFIG_DEPTH", "read_json_object"]
+
+MAX_CONFIG_BYTES = 4_000_000
+"""Real configs are below 200 kB; weights handed over by mistake are far above."""
+
+MAX_CONFIG_DEPTH = 24
+"""Real configs nest five or six levels."""
+
+
+def _read_bytes(path: str) -> bytes:
+    """At most MAX_CONFIG_BYTES + 1 bytes of a file, or of standard input for `-`."""
+    if path == "-":
+        return sys.stdin.buffer.read(MAX_CONFIG_BYTES + 1)
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(MAX_CONFIG_BYTES + 1)
+    except IsADirectoryError:
+        raise FileError(path, "is a folder; expected a config.json") from None
+    except FileNotFoundError:
+        raise FileError(path, "no such file") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise FileError(path, f"cannot be read: {reason}") from None
+
+
+def _depth_over(text: str, limit: int) -> bool:
+    """Whether brackets outside strings nest deeper than `limit`."""
+    depth = 0
+    in_string = escaped = False
+    for char in text:
+        if in_string:
+            if escaped:
+                escaped = False
+            elif char == "\\":
+                escaped = True
+            elif char == '"':
+                in_string = False
+        elif char == '"':
+            in_string = True
+        elif char in "[{":
+            depth += 1
+            if depth > limit:
+                return True
+        elif char in "]}":
+            depth -= 1
+    return False
+
+
+def read_json_object(path: str) -> dict[str, Any]:
+    """The JSON object in `path` (`-`: standard input).
+
+    `Infinity` is let through, since makers' files hold it (`time_step_limit` of Nemotron);
+    whoever uses a number checks that it is finite. NaN and duplicate keys are refused.
+
+    Raises:
+        FileError: unreadable, larger than MAX_CONFIG_BYTES, not UTF-8, not JSON, nested deeper
+            than MAX_CONFIG_DEPTH, no object.
+    """
+    shown = "standard input" if path == "-" else path
+    data = _read_bytes(path)
+    if len(data) > MAX_CONFIG_BYTES:
+        raise FileError(
+            shown, f"is larger than {MAX_CONFIG_BYTES / 1e6:g} MB; expected a model's config.json"
+        )
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise FileError(shown, "is not UTF-8 text; expected JSON", line) from None
+    if not text.strip():
+        raise FileError(shown, "is empty; expected a JSON object")
+    if _depth_over(text, MAX_CONFIG_DEPTH):
+        raise FileError(shown, f"is nested deeper than {MAX_CONFIG_DEPTH} levels")
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(items)
+        if len(found) < len(items):
+            keys = [k for k, _ in items]
+            twice = next(k for k in keys if keys.count(k) > 1)
+            raise FileError(shown, f"key {twice!r} occurs twice in one object")
+        return found
+
+    def constant(name: str) -> float:
+        if name == "NaN":
+            refuse("holds NaN, which is no number")
+        return math.inf if name == "Infinity" else -math.inf
+
+    def refuse(message: str, line: int | None = None) -> NoReturn:
+        raise FileError(shown, message, line)
+
+    try:
+        value = json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
+    except json.JSONDecodeError as error:
+        refuse(f"is not valid JSON: {error.msg} (column {error.colno})", error.lineno)
+    except (RecursionError, ValueError) as error:
+        reason = str(error).split(";", maxsplit=1)[0]
+        refuse(f"is not usable JSON: {reason}")
+    if not isinstance(value, dict):
+        refuse(f"holds a JSON {type(value).__name__}; expected an object with a model's config")
+    return value

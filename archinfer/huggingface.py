@@ -1,0 +1,182 @@
+"""A Hugging Face config.json becomes an `Architecture`; what is not known is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from archinfer.architecture import COMPONENTS, Architecture, group_layers
+from archinfer.configfile import read_json_object
+from archinfer.configkeys import ConfigKeys
+from archinfer.errors import InputError
+from archinfer.hf_families import ARCHITECTURE_ALIASES, FAMILIES, SAME_AS, Reading, generic
+from archinfer.quantization import StoredFormat, stored_format
+
+__all__ = ["from_config", "known_families", "load_architecture", "load_config"]
+
+_TEXT_SECTIONS = ("text_config", "llm_config", "language_config", "thinker_config")
+
+_ENCODER_DECODER = frozenset({"t5", "mt5", "bart", "whisper", "mbart", "pegasus", "t5gemma"})
+
+
+def known_families() -> tuple[str, ...]:
+    """Every `model_type` that is read without guessing, sorted."""
+    return tuple(sorted({*FAMILIES, *SAME_AS}, key=str.lower))
+
+
+def load_config(path: str) -> dict[str, Any]:
+    """The config object in a file, or on standard input for `-`.
+
+    Raises:
+        FileError: what `archinfer.configfile.read_json_object` refuses.
+    """
+    return read_json_object(path)
+
+
+def load_architecture(path: str) -> Architecture:
+    """The architecture in a config.json (`-`: standard input).
+
+    Raises:
+        FileError: the file cannot be read.
+        InputError: the config cannot be counted exactly.
+    """
+    return from_config(load_config(path), "standard input" if path == "-" else path)
+
+
+def _text_part(config: Mapping[str, Any], where: str) -> tuple[dict[str, Any], list[str]]:
+    """The language model's config inside a multimodal wrapper, and what was left out."""
+    inner = dict(config)
+    notes: list[str] = []
+    for _ in range(3):
+        name = next((n for n in _TEXT_SECTIONS if isinstance(inner.get(n), Mapping)), None)
+        if name is None:
+            break
+        outer, inner = inner, dict(inner[name])
+        if not notes:
+            notes.append(f"multimodal: only {name} is counted, no vision or audio tower")
+        if outer.get("tie_word_embeddings") is not None:
+            inner["tie_word_embeddings"] = outer["tie_word_embeddings"]
+        for key in ("quantization_config", "dtype", "torch_dtype"):
+            if inner.get(key) is None and outer.get(key) is not None:
+                inner[key] = outer[key]
+        if "model_type" not in inner and isinstance(outer.get("model_type"), str):
+            inner["model_type"] = outer["model_type"]
+    if not notes and any(isinstance(inner.get(k), Mapping) for k in ("vision_config", "visual")):
+        notes.append("multimodal: only the language model is counted, no vision tower")
+    if not inner:
+        raise InputError(f"{where}: the config is empty")
+    return inner, notes
+
+
+def _family(config: Mapping[str, Any], keys: ConfigKeys) -> str | None:
+    """The family by `model_type`, else by class name; None where neither is known."""
+    name = keys.text("model_type")
+    classes = config.get("architectures")
+    classes = [c for c in classes if isinstance(c, str)] if isinstance(classes, list) else []
+    by_class = next((ARCHITECTURE_ALIASES[c] for c in classes if c in ARCHITECTURE_ALIASES), None)
+    if name == "git" and by_class != "grok-2":
+        return None
+    name = SAME_AS.get(name, name)
+    if name in FAMILIES:
+        return name
+    return by_class
+
+
+def _assume(keys: ConfigKeys) -> Reading:
+    """An unknown family: read by the generic keys, with a warning, or refused."""
+    name = keys.text("model_type") or "(none)"
+    needed = (("hidden_size",), ("num_hidden_layers",), ("vocab_size",), ("num_attention_heads",))
+    missing = [alternatives[0] for alternatives in needed if not keys.has(*alternatives)]
+    if name in _ENCODER_DECODER or keys.data.get("is_encoder_decoder"):
+        raise keys.refuse(f"model_type {name!r} is no decoder-only model")
+    if not keys.has("intermediate_size") and not keys.has("moe_intermediate_size"):
+        missing.append("intermediate_size")
+    if missing:
+        known = ", ".join(known_families())
+        raise keys.refuse(
+            f"model_type {name!r} is not known and key {missing[0]} is missing (known: {known})"
+        )
+    keys.warnings.append(f"model_type {name!r} is not known; counted by its generic keys")
+    return generic(keys)
+
+
+def _check_leftovers(keys: ConfigKeys, family: str) -> None:
+    names = keys.leftovers()
+    if names:
+        shown = ", ".join(f"{n} = {str(keys.data[n])[:30]}" for n in names[:4])
+        raise keys.refuse(
+            f"key {shown} may change the size, and model_type {family!r} is not known to use it"
+        )
+
+
+def from_config(config: Mapping[str, Any], source: str = "config") -> Architecture:
+    """The architecture that a config.json describes.
+
+    Args:
+        config: the parsed object, as its maker wrote it.
+        source: what to call it in messages, and its name where it states none.
+
+    Returns:
+        An architecture whose `warnings` say what was assumed and whose `notes` say what was
+        left out.
+
+    Raises:
+        InputError: an unknown family without the generic keys, a missing, malformed or
+            contradictory key, or a key that may change the size and is not understood.
+    """
+    inner, notes = _text_part(config, source)
+    keys = ConfigKeys(inner, source)
+    family = _family(inner, keys)
+    outer_keys = ConfigKeys(config, source)
+    if family is None and inner is not config:
+        family = _family(config, outer_keys)
+    try:
+        reading = _assume(keys) if family is None else FAMILIES[family](keys)
+        name = keys.text("model_type") or family or "unknown"
+        stored = stored_format(keys)
+        keys.ignore("max_position_embeddings", "num_nextn_predict_layers")
+        _check_leftovers(keys, name)
+        return _architecture(keys, reading, name, source, stored, notes)
+    except InputError as error:
+        message = str(error)
+        raise InputError(
+            message if message.startswith(source) else f"{source}: {message}"
+        ) from None
+
+
+def _architecture(
+    keys: ConfigKeys,
+    reading: Reading,
+    family: str,
+    source: str,
+    stored: StoredFormat,
+    notes: list[str],
+) -> Architecture:
+    context = next(
+        (
+            keys.data[n]
+            for n in ("max_position_embeddings", "model_max_length", "max_seq_len")
+            if isinstance(keys.data.get(n), int)
+        ),
+        None,
+    )
+    if reading.mtp_layers:
+        notes = [*notes, f"{reading.mtp_layers} multi-token-prediction layer(s) are not counted"]
+    return Architecture(
+        name=source,
+        blocks=group_layers(reading.layers),
+        hidden_size=reading.hidden,
+        vocab_size=reading.vocab,
+        tied=reading.tied,
+        head_bias=reading.head_bias,
+        final_norm_vectors=reading.final_norm_vectors,
+        outside=reading.outside,
+        unread=reading.unread,
+        mtp_layers=reading.mtp_layers,
+        weight_format=stored.name,
+        unquantized=frozenset(stored.kept & frozenset(COMPONENTS)),
+        family=family,
+        max_context_tokens=context,
+        warnings=tuple(keys.warnings),
+        notes=(*notes, *reading.notes, *keys.notes),
+    )
