@@ -16,7 +16,15 @@ from archinfer.formats import weight_format
 from archinfer.question import Question
 from archinfer.solver import LAYERS_MAX, Bound, Interval, Region, solve
 
-__all__ = ["Answer", "Conflict", "Relaxation", "answer", "conflict"]
+__all__ = [
+    "Answer",
+    "Conflict",
+    "Relaxation",
+    "Sensitivity",
+    "answer",
+    "conflict",
+    "sensitivity",
+]
 
 NODES_MAX = 1_000_000
 """Where the search for enough nodes ends."""
@@ -61,6 +69,60 @@ class Conflict:
 
 
 @dataclass(frozen=True)
+class Sensitivity:
+    """What a speed reads of one quantity, all else equal.
+
+    Attributes:
+        quantity: total_params, active_params, layers or nodes.
+        tokens_per_s: without speculation, with the quantity halved, as it is, doubled.
+    """
+
+    quantity: str
+    tokens_per_s: tuple[float, float, float]
+
+    @property
+    def elasticity(self) -> float:
+        """Relative change of the speed when the quantity doubles."""
+        return self.tokens_per_s[2] / self.tokens_per_s[1] - 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON keys of `sensitivity[]`."""
+        halved, same, doubled = self.tokens_per_s
+        return {
+            "quantity": self.quantity,
+            "tokens_per_s": {"halved": halved, "same": same, "doubled": doubled},
+        }
+
+
+def sensitivity(question: Question, design: Design) -> tuple[Sensitivity, ...]:
+    """Speed of the family around a design with one of total, active and layers changed.
+
+    Layers change with the layers per node kept, so that the nodes change with them.
+    """
+    factors = np.array([0.5, 1.0, 2.0])
+    found = []
+    for name in ("total_params", "active_params", "layers"):
+        scale = {
+            k: factors if k == name else np.ones(3)
+            for k in ("total_params", "active_params", "layers")
+        }
+        candidate = Candidate(
+            question,
+            design.total_params * scale["total_params"],
+            np.minimum(
+                design.active_params * scale["active_params"],
+                design.total_params * scale["total_params"],
+            ),
+            np.maximum(np.round(design.architecture.layers * scale["layers"]), 1.0),
+            design.mapping,
+            weight_format(design.weights).bits,
+        )
+        halved, same, doubled = (float(v) for v in tokens_per_s(candidate.time))  # type: ignore[union-attr]
+        found.append(Sensitivity(name, (halved, same, doubled)))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
 class Answer:
     """Everything that `archinfer solve` says.
 
@@ -71,6 +133,7 @@ class Answer:
         by_weights: for each weight format the ranges as (low, high).
         architectures: concrete designs inside.
         conflict: why nothing is feasible, else None.
+        sensitivity: what the speed reads of each quantity, around the first architecture.
         posterior: what an observed speed says, else None.
     """
 
@@ -80,6 +143,7 @@ class Answer:
     by_weights: dict[str, dict[str, tuple[float, float]]]
     architectures: tuple[Design, ...]
     conflict: Conflict | None
+    sensitivity: tuple[Sensitivity, ...] = ()
     posterior: Any = None
     notes: tuple[str, ...] = field(default=())
 
@@ -123,6 +187,7 @@ class Answer:
                 for w, rows in self.by_weights.items()
             },
             "architectures": [d.to_dict() for d in self.architectures],
+            "sensitivity": [s.to_dict() for s in self.sensitivity],
             "posterior": None if self.posterior is None else self.posterior.to_dict(),
             "conflict": None if self.conflict is None else self.conflict.to_dict(),
             "constraints": [
@@ -149,13 +214,15 @@ def answer(question: Question, architectures: int = 8) -> Answer:
     region = solve(question)
     if not region.feasible:
         return Answer(question, region, {}, {}, (), conflict(question))
+    found = tuple(designs(region, architectures))
     return Answer(
         question,
         region,
         _ranges(region),
         _by_weights(region),
-        tuple(designs(region, architectures)),
+        found,
         None,
+        sensitivity(question, found[0]) if found else (),
     )
 
 
@@ -311,8 +378,8 @@ def _in_words(
         )
         needed = question.speculation[1] * factor
         return (
-            f"the fastest model makes {speed:,.4g} tokens/s at {question.speculation[1]:g} accepted "
-            f"tokens a pass; {question.tokens_per_s:,.4g} would need {needed:.3g} accepted tokens"
+            f"the fastest model makes {speed:,.4g} tokens/s at {question.speculation[1]:g} "
+            f"accepted tokens a pass; {question.tokens_per_s:,.4g} would need {needed:.3g} of them"
         )
     if name == "speed (not faster)":
         return f"the slowest model would still be {factor:.3g} times as fast as observed"

@@ -1,0 +1,5 @@
+"""`python -m archinfer`."""
+
+from archinfer.cli import main
+
+main()

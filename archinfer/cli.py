@@ -1,0 +1,65 @@
+"""The command line: one thin module per command, heavy imports inside each."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from archinfer.commands import hardware, solve
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="archinfer",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=(
+        "Infer how large a language model can be, or must be, from the hardware that serves it "
+        "and the speed at which it answers."
+    ),
+    epilog=(
+        "Exit codes: 0 an answer (also 'nothing is feasible'), 1 a check or coverage failed, "
+        "2 wrong input."
+    ),
+)
+app.command("solve")(solve.solve)
+app.add_typer(hardware.app, name="hardware")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"archinfer {version('archinfer')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; what the user got wrong is one line on stderr and exit code 2."""
+    from archinfer.errors import InputError, MeasurementError
+
+    try:
+        app()
+    except InputError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except MeasurementError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    except BrokenPipeError:
+        # The reader has gone (`| head`): nothing is wrong here.
+        sys.stderr.close()
+        sys.exit(0)

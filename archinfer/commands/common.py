@@ -1,0 +1,147 @@
+"""What several commands share: output formats, JSON, reading of options."""
+
+from __future__ import annotations
+
+import math
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from archinfer.hardware import Hardware
+
+__all__ = [
+    "Format",
+    "hardware_with",
+    "print_csv",
+    "print_json",
+    "print_markdown",
+    "read_count",
+    "read_range",
+    "read_whole_range",
+    "warn",
+]
+
+
+class Format(StrEnum):
+    """Output formats."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    markdown = "markdown"
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN and no infinity: both become null."""
+    if isinstance(value, dict):
+        return {key: _plain(v) for key, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def print_json(value: Any) -> None:
+    """`value` as JSON on standard output."""
+    import json
+
+    typer.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def print_csv(headings: list[str], rows: list[list[Any]]) -> None:
+    """A table as CSV on standard output; unknown values are empty."""
+    import csv
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(headings)
+    writer.writerows([["" if _plain(v) is None else v for v in row] for row in rows])
+
+
+def print_markdown(headings: list[str], rows: list[list[Any]]) -> None:
+    """A table as Markdown on standard output."""
+
+    def line(cells: list[Any]) -> str:
+        return "| " + " | ".join(str(c).replace("|", "\\|") for c in cells) + " |"
+
+    typer.echo(line(headings))
+    typer.echo(line(["---"] * len(headings)))
+    for row in rows:
+        typer.echo(line(row))
+
+
+def warn(message: str) -> None:
+    """One line on standard error."""
+    typer.echo(f"warning: {message}", err=True)
+
+
+def read_count(option: str, text: str, dimension: str = "count") -> float:
+    """The number that an option holds; UnitError names the option."""
+    from archinfer.errors import UnitError
+    from archinfer.units import parse
+
+    try:
+        return parse(text, dimension)
+    except UnitError as error:
+        raise UnitError(f"{option}: {error}") from None
+
+
+def read_range(option: str, text: str | None, dimension: str = "count") -> tuple[float, float]:
+    """The range that an option holds, open (0, inf) where it was not given."""
+    from archinfer.errors import UnitError
+    from archinfer.units import parse_range
+
+    if text is None:
+        return (0.0, math.inf)
+    try:
+        return parse_range(text, dimension)
+    except UnitError as error:
+        raise UnitError(f"{option}: {error}") from None
+
+
+def read_whole_range(option: str, text: str, most: int) -> tuple[int, int]:
+    """A range of whole numbers >= 1; an open end is `most`."""
+    from archinfer.errors import InputError
+
+    low, high = read_range(option, text)
+    high = float(most) if math.isinf(high) else high
+    if low != int(low) or high != int(high):
+        raise InputError(f"{option}: expected whole numbers such as 88 or 70:100, found {text!r}")
+    if text.lstrip().startswith(":"):
+        low = 1
+    if not 1 <= low <= high:
+        raise InputError(f"{option}: expected at least 1, found {text!r}")
+    return int(low), int(high)
+
+
+def hardware_with(name: str, changes: list[str]) -> tuple[Hardware, tuple[str, ...]]:
+    """A profile with figures set by hand.
+
+    Args:
+        name: of a shipped profile, or a path.
+        changes: "key=value" each.
+
+    Returns:
+        The profile, and the changes as they were understood.
+
+    Raises:
+        InputError: not of the form key=value, or a value that does not fit.
+        UnknownNameError: no such profile or figure.
+    """
+    from archinfer.errors import InputError
+    from archinfer.hardware import Hardware
+
+    hardware = Hardware.load(name)
+    made = []
+    for change in changes:
+        key, equals, value = change.partition("=")
+        if not equals or not key.strip() or not value.strip():
+            raise InputError(
+                f"--set: expected KEY=VALUE such as 'link.latency=2 us', found {change!r}"
+            )
+        hardware = hardware.with_value(key.strip(), value.strip())
+        made.append(f"{key.strip()} = {value.strip()}")
+    return hardware, tuple(made)

@@ -1,0 +1,232 @@
+"""`archinfer solve`: which models a node count and a speed allow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from archinfer.commands.common import Format
+
+if TYPE_CHECKING:
+    from archinfer.question import Question
+
+__all__ = ["solve"]
+
+FOUNDING_HARDWARE = "wse-3"
+FOUNDING_NODES = "88"
+FOUNDING_SPEED = "750"
+UNKNOWN_NODES = "1:128"
+NODES_MOST = 100_000
+
+
+def solve(
+    hardware: Annotated[
+        str, typer.Option(help="Profile: a name (archinfer hardware list) or a YAML file.")
+    ] = FOUNDING_HARDWARE,
+    nodes: Annotated[
+        str | None,
+        typer.Option(
+            help="Nodes that are there, as 88 or 70:100. Default: 88 for a target on wse-3, "
+            f"else unknown ({UNKNOWN_NODES})."
+        ),
+    ] = None,
+    tokens_per_second: Annotated[
+        str | None, typer.Option(help="Target: at least this speed for one user. Default: 750.")
+    ] = None,
+    observed: Annotated[
+        str | None,
+        typer.Option(help="Observed speed of one user: too slow and too fast are both evidence."),
+    ] = None,
+    context: Annotated[str, typer.Option(help="Tokens of context (128k = 128,000).")] = "8k",
+    concurrency: Annotated[str, typer.Option(help="Users served at once.")] = "1",
+    weights: Annotated[
+        str, typer.Option(help="Weight formats to consider, comma-separated.")
+    ] = "bf16,fp8,nvfp4",
+    kv: Annotated[str, typer.Option(help="KV-cache format.")] = "bf16",
+    attention: Annotated[str, typer.Option(help="Attention of the family: gqa, mqa, mla.")] = "gqa",
+    layers: Annotated[str | None, typer.Option(help="Known layers, as 61 or 60:90.")] = None,
+    total: Annotated[
+        str | None, typer.Option(help="Known total parameters, as 2T:4T or 0.9T:.")
+    ] = None,
+    active: Annotated[str | None, typer.Option(help="Known active parameters, as 150B.")] = None,
+    speculation: Annotated[
+        str, typer.Option(help="Accepted tokens a pass, as 1 (none) or 1:3.")
+    ] = "1:3",
+    sparsity: Annotated[
+        str | None, typer.Option(help="Total / active as a habit of design. Default: 1:32.")
+    ] = None,
+    physics_only: Annotated[
+        bool, typer.Option("--physics-only", help="Leave out habits of design.")
+    ] = False,
+    throughput: Annotated[
+        str | None, typer.Option(help="Tokens/s over all users that must be reached.")
+    ] = None,
+    max_power: Annotated[str | None, typer.Option(help="Most power, as 2 MW.")] = None,
+    max_price: Annotated[
+        str | None, typer.Option(help="Most dollars per hour for the nodes in use.")
+    ] = None,
+    confidence: Annotated[
+        str, typer.Option(help="Probability with which a target must hold.")
+    ] = "50 %",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set a figure of the profile, as link.latency='2 us'.",
+        ),
+    ] = None,
+    architectures: Annotated[
+        int, typer.Option(min=0, max=100, help="Concrete architectures to print.")
+    ] = 8,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show the time of one token by term.")
+    ] = False,
+    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
+) -> None:
+    """Print the architectures that a node count and a speed allow, and what bounds them.
+
+    With no options: 750 tokens/s for one user on 88 WSE-3 wafers.
+    """
+    from archinfer.answer import answer
+    from archinfer.commands.common import hardware_with, print_csv, print_json, read_count
+    from archinfer.errors import InputError
+
+    if observed is not None and tokens_per_second is not None:
+        raise InputError("--tokens-per-second is a target and --observed a measurement: give one")
+    if nodes is None:
+        founding = hardware == FOUNDING_HARDWARE and observed is None
+        nodes = FOUNDING_NODES if founding else UNKNOWN_NODES
+    option = "--observed" if observed is not None else "--tokens-per-second"
+    speed = read_count(option, observed or tokens_per_second or FOUNDING_SPEED, "tokens_per_s")
+    profile, overrides = hardware_with(hardware, set_ or [])
+    question = _question(
+        hardware=profile,
+        overrides=overrides,
+        nodes=nodes,
+        tokens_per_s=speed,
+        observed=observed is not None,
+        context=context,
+        concurrency=concurrency,
+        weights=weights,
+        kv=kv,
+        attention=attention,
+        layers=layers,
+        total=total,
+        active=active,
+        speculation=speculation,
+        sparsity=sparsity,
+        physics_only=physics_only,
+        throughput=throughput,
+        max_power=max_power,
+        max_price=max_price,
+        confidence=confidence,
+    )
+    found = answer(question, architectures)
+    if output is Format.json:
+        print_json(found.to_dict())
+    elif output is Format.csv:
+        from archinfer.report.solve import architecture_rows
+
+        print_csv(*architecture_rows(found.architectures))
+    elif output is Format.markdown:
+        from archinfer.report.solve import print_answer_markdown
+
+        print_answer_markdown(found)
+    else:
+        from archinfer.report.solve import print_answer
+
+        print_answer(found, explain)
+
+
+def _question(
+    *,
+    hardware: object,
+    overrides: tuple[str, ...],
+    nodes: str,
+    tokens_per_s: float,
+    observed: bool,
+    context: str,
+    concurrency: str,
+    weights: str,
+    kv: str,
+    attention: str,
+    layers: str | None,
+    total: str | None,
+    active: str | None,
+    speculation: str,
+    sparsity: str | None,
+    physics_only: bool,
+    throughput: str | None,
+    max_power: str | None,
+    max_price: str | None,
+    confidence: str,
+) -> Question:
+    """The question that the options ask; every text is read here."""
+    from archinfer.commands.common import read_count, read_range, read_whole_range
+    from archinfer.errors import InputError
+    from archinfer.family import FamilyRules
+    from archinfer.formats import weight_format
+    from archinfer.hardware import Hardware
+    from archinfer.question import Habits, Question
+
+    assert isinstance(hardware, Hardware)
+    habits = None if physics_only else Habits()
+    if sparsity is not None:
+        if habits is None:
+            raise InputError("--sparsity is a habit of design: it does not go with --physics-only")
+        habits = Habits(sparsity=read_range("--sparsity", sparsity))
+    certainty = read_count("--confidence", confidence, "ratio")
+    if not 0.01 <= certainty <= 0.99:
+        raise InputError(f"--confidence: expected between 1 % and 99 %, found {confidence!r}")
+    power = None if max_power is None else read_count("--max-power", max_power, "watts")
+    if power is not None and not hardware.power_w > 0.0:
+        raise InputError(f"--max-power: the profile {hardware.name} states no power")
+    price = None if max_price is None else read_count("--max-price", max_price, "dollars_per_hour")
+    if price is not None and not hardware.price_dollars_per_hour > 0.0:
+        raise InputError(
+            f"--max-price: the profile {hardware.name} states no price per hour "
+            "(--set price.rent='30 USD/h' gives one)"
+        )
+    names = [w.strip() for w in weights.split(",") if w.strip()]
+    return Question(
+        hardware=hardware,
+        overrides=overrides,
+        nodes=read_whole_range("--nodes", nodes, NODES_MOST),
+        tokens_per_s=tokens_per_s,
+        observed=observed,
+        context_tokens=_whole("--context", context, "tokens"),
+        concurrency=_whole("--concurrency", concurrency, "count"),
+        weights=tuple(dict.fromkeys(weight_format(w).name for w in names)),
+        kv=kv,
+        rules=FamilyRules(attention=attention),
+        speculation=read_range("--speculation", speculation, "number"),
+        habits=habits,
+        total=read_range("--total", total),
+        active=read_range("--active", active),
+        layers=read_range("--layers", layers),
+        throughput_tokens_per_s=None
+        if throughput is None
+        else read_count("--throughput", throughput, "tokens_per_s"),
+        power_w=power,
+        price_per_hour=price,
+        confidence_z=_normal_quantile(certainty),
+    )
+
+
+def _whole(option: str, text: str, dimension: str) -> int:
+    from archinfer.commands.common import read_count
+    from archinfer.errors import InputError
+
+    value = read_count(option, text, dimension)
+    if value != int(value) or value < 1:
+        raise InputError(f"{option}: expected a whole number of at least 1, found {text!r}")
+    return int(value)
+
+
+def _normal_quantile(probability: float) -> float:
+    from statistics import NormalDist
+
+    # Exactly the centre for one half, so that no uncertainty enters the default.
+    return 0.0 if probability == 0.5 else NormalDist().inv_cdf(probability)

@@ -1,0 +1,389 @@
+"""The solver's answer as tables for a terminal, Markdown and CSV."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from archinfer.report.text import bar, compact, region_map, seconds, speeds, unicode_ok
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from archinfer.answer import Answer
+    from archinfer.designs import Design
+
+__all__ = ["architecture_rows", "assumptions", "headline", "map_rows", "print_answer", "sentence"]
+
+QUANTITIES = {
+    "total_params": "total parameters",
+    "active_params": "active parameters",
+    "layers": "layers",
+    "nodes": "nodes",
+}
+
+
+def headline(answer: Answer) -> str:
+    """The question in one sentence."""
+    q = answer.question
+    low, high = q.nodes
+    count = f"{low}" if low == high else f"{low} to {high}"
+    plural = "" if high == 1 else "s"
+    verb = "was observed at" if q.observed else "shall make at least"
+    return (
+        f"Which models fit: one user {verb} {q.tokens_per_s:,.6g} tokens/s on {count} "
+        f"{q.hardware.name} {q.hardware.node}{plural}?"
+    )
+
+
+def assumptions(answer: Answer) -> str:
+    """What was assumed, in one paragraph."""
+    from archinfer.family import attention_rule
+
+    q = answer.question
+    low, high = q.speculation
+    gain = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    habits = (
+        "physics only"
+        if q.habits is None
+        else "within habits of design (--physics-only leaves them out)"
+    )
+    parts = [
+        f"{q.context_tokens:,} tokens of context, {q.concurrency:,} "
+        + ("user" if q.concurrency == 1 else "users"),
+        f"weights {', '.join(q.weights)}",
+        f"{q.kv} KV cache, {attention_rule(q.rules.attention).text}",
+        f"{gain} accepted token{'' if low == high == 1 else 's'} a pass",
+        habits,
+    ]
+    for name in ("total", "active", "layers"):
+        limits = getattr(q, name)
+        if limits != (0.0, math.inf):
+            parts.append(f"{name} {compact(limits[0])} to {compact(limits[1])}")
+    parts += [f"{change} (set by hand)" for change in q.overrides]
+    return "; ".join(parts) + "."
+
+
+def sentence(answer: Answer) -> str:
+    """The answer in one sentence."""
+    if not answer.feasible:
+        return "Nothing is feasible."
+    total, active = answer.ranges["total_params"], answer.ranges["active_params"]
+    layers = answer.ranges["layers"]
+    return (
+        f"Feasible: up to {compact(total.high.value)} total parameters ({total.high.by}) and "
+        f"{compact(active.high.value)} active ({active.high.by}), {layers.low.value:.0f} to "
+        f"{layers.high.value:.0f} layers."
+    )
+
+
+def architecture_rows(designs: tuple[Design, ...]) -> tuple[list[str], list[list[Any]]]:
+    """Headings and rows of full precision, for CSV."""
+    headings = [
+        "total_params",
+        "active_params",
+        "layers",
+        "nodes",
+        "hidden_size",
+        "experts",
+        "experts_per_token",
+        "weights",
+        "tokens_per_s_p05",
+        "tokens_per_s_p50",
+        "tokens_per_s_p95",
+        "accepted_tokens_needed",
+        "memory_bytes",
+        "bottleneck",
+    ]
+    rows = []
+    for design in designs:
+        d = design.to_dict()
+        d |= {f"tokens_per_s_{k}": v for k, v in d["tokens_per_s"].items()}
+        rows.append([d[h] for h in headings])
+    return headings, rows
+
+
+def short_rows(designs: tuple[Design, ...]) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows rounded for people."""
+    headings = [
+        "total",
+        "active",
+        "layers",
+        "nodes",
+        "hidden",
+        "experts",
+        "weights",
+        "tokens/s 5<50<95 %",
+        "needs",
+        "memory",
+        "bottleneck",
+    ]
+    rows = []
+    for d in designs:
+        moe = d.moe
+        rows.append(
+            [
+                compact(d.total_params),
+                compact(d.active_params),
+                str(d.architecture.layers),
+                str(d.nodes),
+                str(d.architecture.hidden_size),
+                "dense" if moe is None else f"{moe.top_k}/{moe.experts}",
+                d.weights,
+                speeds(*d.speed),
+                f"{d.accepted_needed:.2f}",
+                f"{d.memory_bytes / 1e12:.3g} TB",
+                d.bottleneck,
+            ]
+        )
+    return headings, rows
+
+
+def map_rows(answer: Answer, width: int, height: int, blocks: bool) -> tuple[list[str], str]:
+    """Text map of feasible totals over layers, and its legend."""
+    region = answer.region
+    depths = np.unique(region.slices.layers)
+    marks = "█▓▒░·" if blocks else "#x=-."
+    tops: list[list[float]] = []
+    bottoms: list[list[float]] = []
+    letters: list[str] = []
+    legend: list[str] = []
+    for position, name in enumerate(region.question.weights):
+        mine = region.slices.weights == position
+        if not mine.any():
+            continue
+        at = np.searchsorted(depths, region.slices.layers[mine])
+        top, bottom = np.full(len(depths), -np.inf), np.full(len(depths), np.inf)
+        np.maximum.at(top, at, region.total_high[mine])
+        np.minimum.at(bottom, at, region.total_low[mine])
+        none = ~np.isfinite(top)
+        top[none], bottom[none] = np.nan, np.nan
+        mark = marks[min(len(letters), len(marks) - 1)]
+        tops.append(top.tolist())
+        bottoms.append(bottom.tolist())
+        letters.append(mark)
+        legend.append(f"{mark} {name}")
+    rows = region_map(depths.tolist(), tops, bottoms, letters, width, height)
+    return rows, "  ".join(legend) + "   (each also holds what the marks before it hold)"
+
+
+def _table(console: Console, title: str, headings: list[str], rows: list[list[str]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for i, heading in enumerate(headings):
+        numeric = heading not in ("", "bound by", "weights", "bottleneck", "source", "what", "why")
+        table.add_column(heading, justify="right" if numeric and i else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*[Text(cell) for cell in row])
+    console.print(table)
+    console.print()
+
+
+def print_answer(answer: Answer, explain: bool = False) -> None:
+    """The whole answer on standard output."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=False)
+    blocks = unicode_ok()
+    console.print(Text(headline(answer), style="bold"))
+    console.print(Text(assumptions(answer)))
+    console.print()
+    if not answer.feasible:
+        _print_conflict(console, answer)
+        _print_provenance(console, answer)
+        return
+    console.print(Text(sentence(answer), style="bold"))
+    console.print()
+    rows = [
+        [
+            QUANTITIES[name],
+            compact(i.low.value),
+            i.low.by,
+            compact(i.high.value),
+            i.high.by,
+        ]
+        for name, i in answer.ranges.items()
+    ]
+    _table(
+        console,
+        "Ranges, and what draws each end",
+        ["", "low", "bound by", "high", "bound by"],
+        rows,
+    )
+    _table(
+        console,
+        "By weight format",
+        ["weights", "most total", "most active", "layers", "nodes"],
+        [
+            [
+                w,
+                compact(r["total_params"][1]),
+                compact(r["active_params"][1]),
+                f"{r['layers'][0]:.0f} to {r['layers'][1]:.0f}",
+                f"{r['nodes'][0]:.0f} to {r['nodes'][1]:.0f}",
+            ]
+            for w, r in answer.by_weights.items()
+        ],
+    )
+    _print_posterior(console, answer)
+    _print_architectures(console, answer)
+    _print_sensitivity(console, answer)
+    width = max(20, min(console.width, 80) - 9)
+    picture, legend = map_rows(answer, width, 12, blocks)
+    console.print(Text("Feasible total parameters over layers", style="bold"))
+    for row in picture:
+        console.print(Text(row), no_wrap=True, overflow="crop")
+    console.print(Text(legend))
+    console.print()
+    if explain:
+        _print_explanation(console, answer, blocks)
+    _print_provenance(console, answer)
+
+
+def _print_architectures(console: Console, answer: Answer) -> None:
+    headings, rows = short_rows(answer.architectures)
+    if not rows:
+        console.print("No buildable architecture of whole heads and experts lies in the region.\n")
+        return
+    title = "Architectures that would work (experts: used/routed; needs: accepted tokens a pass)"
+    if console.width < 96:
+        keep = [0, 1, 2, 3, 5, 6, 7, 8, 10]
+        headings = [headings[i] for i in keep]
+        headings[headings.index("layers")] = "L"
+        rows = [[row[i] for i in keep] for row in rows]
+    if console.width < 76:
+        for row in rows:
+            console.print(", ".join(f"{h} {v}" for h, v in zip(headings, row, strict=True)))
+        console.print()
+        return
+    _table(console, title, headings, rows)
+
+
+def _print_sensitivity(console: Console, answer: Answer) -> None:
+    if not answer.sensitivity:
+        return
+    about = answer.architectures[0]
+    title = (
+        "What the speed reads: tokens/s (without speculation) if one quantity changes, around "
+        f"{compact(about.total_params)} total, {compact(about.active_params)} active, "
+        f"{about.architecture.layers} layers"
+    )
+    rows = [
+        [
+            QUANTITIES.get(s.quantity, s.quantity),
+            *(f"{v:,.0f}" for v in s.tokens_per_s),
+            f"{100 * s.elasticity:+.0f} %",
+        ]
+        for s in answer.sensitivity
+    ]
+    _table(console, title, ["", "halved", "as is", "doubled", "doubling"], rows)
+
+
+def _print_posterior(console: Console, answer: Answer) -> None:
+    if answer.posterior is None:
+        return
+    from archinfer.report.posterior import print_posterior
+
+    print_posterior(console, answer.posterior)
+
+
+def _print_conflict(console: Console, answer: Answer) -> None:
+    from rich.text import Text
+
+    conflict = answer.conflict
+    assert conflict is not None
+    console.print(Text(f"Nothing is feasible: {conflict.text}.", style="bold"))
+    for relaxation in conflict.relaxations:
+        names = " and ".join(relaxation.constraints)
+        console.print(Text(f"  {names}: {relaxation.text}"))
+    console.print()
+
+
+def _print_explanation(console: Console, answer: Answer, blocks: bool) -> None:
+    from rich.text import Text
+
+    hardware = answer.question.hardware
+    for design in answer.architectures[:1]:
+        total = design.time_s["total"]
+        side = (
+            f", regions {design.region_side:.0f} cores wide"
+            if math.isfinite(design.region_side)
+            else ""
+        )
+        console.print(
+            Text(
+                f"One pass of {compact(design.total_params)} total / "
+                f"{compact(design.active_params)} active in {design.weights}: {seconds(total)} on "
+                f"{design.nodes} {hardware.node}{'s' if design.nodes > 1 else ''}, "
+                f"{design.mapping.layers_per_stage:.0f} layer(s) each{side}",
+                style="bold",
+            )
+        )
+        for term, value in design.time_s.items():
+            if term == "total" or value <= 0.0:
+                continue
+            share = value / total
+            console.print(
+                Text(
+                    f"  {term:<11}{seconds(value):>9} {100 * share:5.1f} % {bar(share, 30, blocks)}"
+                )
+            )
+        console.print()
+    from archinfer.constraints import constraints
+
+    _table(
+        console,
+        "Constraints",
+        ["what", "kind", "why"],
+        [[c.name, c.kind, c.text] for c in constraints(answer.question)],
+    )
+
+
+def _print_provenance(console: Console, answer: Answer) -> None:
+    rows = []
+    for figure in answer.question.hardware.provenance():
+        if figure["log_sd"] or figure["estimate"] or figure["source"] == "set by hand":
+            sure = f"x/÷ {math.exp(figure['log_sd']):.2f}" if figure["log_sd"] else ""
+            rows.append([figure["key"], figure["text"], sure, figure["source"]])
+    _table(
+        console,
+        f"Figures of {answer.question.hardware.name} that are fitted, estimated or set by hand "
+        f"(all: archinfer hardware show {answer.question.hardware.name})",
+        ["what", "value", "1 sd", "source"],
+        rows,
+    )
+
+
+def print_answer_markdown(answer: Answer) -> None:
+    """The answer as Markdown on standard output."""
+    from archinfer.commands.common import print_markdown
+
+    print(f"# {headline(answer)}\n\n{assumptions(answer)}\n\n**{sentence(answer)}**\n")
+    if not answer.feasible:
+        assert answer.conflict is not None
+        print(f"{answer.conflict.text.capitalize()}:\n")
+        for relaxation in answer.conflict.relaxations:
+            print(f"- {' and '.join(relaxation.constraints)}: {relaxation.text}")
+        return
+    print_markdown(
+        ["quantity", "low", "bound by", "high", "bound by"],
+        [
+            [QUANTITIES[n], compact(i.low.value), i.low.by, compact(i.high.value), i.high.by]
+            for n, i in answer.ranges.items()
+        ],
+    )
+    print()
+    headings, short = short_rows(answer.architectures)
+    print_markdown(headings, [list(row) for row in short])

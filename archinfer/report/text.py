@@ -1,0 +1,102 @@
+"""Numbers and small pictures as text."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+
+__all__ = ["bar", "compact", "seconds", "speeds", "unicode_ok"]
+
+_STEPS = ((1e15, "Q"), (1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
+
+
+def compact(value: float, digits: int = 3) -> str:
+    """A count in at most `digits` significant digits: 3.52T, 120B, 88."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    rounded = float(f"{value:.{digits}g}")
+    for factor, letter in _STEPS:
+        if rounded >= factor and letter != "Q" and (letter != "k" or rounded >= 1e4):
+            scaled = rounded / factor
+            return f"{scaled:.{digits}g}{letter}" if scaled < 1000 else f"{scaled:,.0f}{letter}"
+    return f"{rounded:,.{digits}g}" if rounded < 1000 else f"{rounded:,.0f}"
+
+
+def seconds(value: float) -> str:
+    """A time to three digits with its unit."""
+    from archinfer.units import format_quantity
+
+    return format_quantity(value, "seconds", digits=3)
+
+
+def speeds(p05: float, p50: float, p95: float) -> str:
+    """A speed with its 90 % interval, as in `320 < 799 < 2,020`."""
+    return f"{_speed(p05)} < {_speed(p50)} < {_speed(p95)}"
+
+
+def _speed(value: float) -> str:
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:.3g}"
+
+
+def unicode_ok() -> bool:
+    """Whether standard output can show block characters."""
+    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower()
+    return encoding.replace("-", "").startswith("utf")
+
+
+def bar(share: float, width: int, blocks: bool) -> str:
+    """A bar of `width` cells filled to `share`."""
+    if not blocks:
+        return "#" * round(share * width)
+    eighths = round(share * width * 8)
+    full, rest = divmod(eighths, 8)
+    return "█" * full + ("" if rest == 0 else " ▏▎▍▌▋▊▉"[rest])
+
+
+def region_map(
+    columns: Sequence[float],
+    tops: Sequence[Sequence[float]],
+    bottoms: Sequence[Sequence[float]],
+    letters: Sequence[str],
+    width: int,
+    height: int,
+) -> list[str]:
+    """Rows of a map of feasible totals (log axis) over layers, densest format drawn last.
+
+    Args:
+        columns: layer counts, one each.
+        tops, bottoms: for each letter the largest and least total at each layer count
+            (nan where there is none); earlier letters are drawn over later ones.
+        letters: one character a series.
+        width, height: cells.
+    """
+    finite = [v for row in (*tops, *bottoms) for v in row if v == v and v > 0]
+    low, high = math.log10(min(finite)), math.log10(max(finite))
+    low, high = math.floor(low * 2) / 2, math.ceil(high * 4) / 4
+    first, last = min(columns), max(columns)
+    span = max(last - first, 1.0)
+    rows = []
+    label_width = 6
+    for r in range(height):
+        value = high - (r + 0.5) * (high - low) / height
+        cells = []
+        for c in range(width):
+            # Nearest layer count: with fewer cells than counts some are skipped.
+            wanted = first + (c + 0.5) / width * span
+            j = min(range(len(columns)), key=lambda i: abs(columns[i] - wanted))
+            mark = " "
+            for s, letter in enumerate(letters):
+                top, bottom = tops[s][j], bottoms[s][j]
+                if top == top and math.log10(bottom) <= value <= math.log10(top):
+                    mark = letter
+                    break
+            cells.append(mark)
+        label = compact(10**value, 2) if r % 3 == 0 else ""
+        rows.append(f"{label:>{label_width}} |{''.join(cells)}")
+    rows.append(" " * label_width + " +" + "-" * width)
+    left, right = f"{first:g}", f"{last:g} layers"
+    gap = max(width - len(left) - len(right), 1)
+    rows.append(" " * (label_width + 2) + left + " " * gap + right)
+    return rows
