@@ -1,0 +1,852 @@
+"""What an observed speed says about a model: the posterior over its size, depth and nodes.
+
+Prior: shapes (`archinfer.prior`), how an operator deploys them (`_Deployments` below), and plain
+ranges for what a speed table leaves out. Evidence: the number of nodes, where it is known, and
+the speed, log-normal around the cost model's with the spread of the profile's constants (their
+joint covariance, to first order) and of its model error.
+
+How an operator deploys (stated, not measured):
+
+- spatial hardware: memory is what a deployment is bought for. Of the nodes it uses, a share
+  between 40 % and 100 % is needed (log-uniform); nodes that are there beyond those in use are
+  rare, with an exponential tail of mean 0.1 in the logarithm (10 % of deployments have 1.26
+  times as many as they use, none more than four times). So the number of wafers informs the
+  total size.
+- temporal hardware: memory is a by-product of bandwidth, and a small model on many nodes is
+  usual; on the nodes of the asked range that hold the model each is as likely as another, by
+  logarithm, and only capacity informs the total size. Pipeline stages and tensor-parallel
+  group are the fastest that fit.
+- users served at once: log-uniform between those asked for and 32 times as many; all their
+  caches, at the asked context, are in memory.
+- context at which the speed was measured: log-uniform from 1,000 tokens to the asked context.
+- speculation: none with probability one half where the asked range allows it, else tokens per
+  pass log-uniform in the range.
+- weight formats: equally likely unless told otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from archinfer.cost import TokenTime, Traffic, decode_time, log_sd
+from archinfer.deployment import Mapping
+from archinfer.errors import InputError, UnknownNameError
+from archinfer.family import ATTENTION_KINDS, FamilyRules, attention_rule, family_shape
+from archinfer.formats import weight_format
+from archinfer.importance import Draws, Index, Proposal, Space, adapt
+from archinfer.information import (
+    equal_mass_edges,
+    information_bits,
+    mutual_information_bits,
+    quantiles,
+)
+from archinfer.prior import CATALOGUE_PRIOR, ShapePrior
+from archinfer.question import Question, Range
+from archinfer.shape import DENSE_CHAIN, FloatArray, ModelShape, Number
+from archinfer.work import Memory, memory
+
+__all__ = [
+    "FACTS",
+    "IDENTIFIED_BITS",
+    "LEVELS",
+    "QUANTITIES",
+    "FactValue",
+    "Marginal",
+    "Posterior",
+    "infer",
+]
+
+QUANTITIES = ("total_params", "active_params", "layers", "nodes")
+"""What is reported; `nodes` are those in use."""
+
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+IDENTIFIED_BITS = 1.0
+"""Information from which a quantity counts as identified: 1 bit halves what is plausible."""
+
+UTILISATION = (0.4, 1.0)
+IDLE_LOG_MEAN = 0.1
+IDLE_MOST = 4.0
+CONCURRENCY_SPREAD = 32.0
+READ_CONTEXT_LOW = 1000.0
+NO_SPECULATION = 0.5
+POINT_TOLERANCE = 0.025
+"""A single figure for total or active parameters stands for all that round to it: +-2.5 %."""
+
+FAR_SD = 4.0
+"""A speed that stays this many standard deviations away from every model is unreachable."""
+
+LAYERS_CAP = 4096
+NODES_CAP = 4096
+"""Most nodes considered before their number is known."""
+
+FACTS = (
+    "nodes in use",
+    "layers",
+    "active parameters",
+    "total parameters",
+    "speculation",
+    "weight format",
+    "attention kind",
+    "context measured",
+    "users at once",
+    "throughput",
+    "price of a token",
+)
+"""Facts whose worth is computed. Throughput and price are those of a full pipeline: tokens/s
+over all users, and node-hours per token (any price of a node gives the same bits)."""
+
+_SIZE, _DEPTH, _PER_LAYER, _SPARSITY, _FILL, _ACCEPTED, _READ, _USERS = range(8)
+_DIMENSIONS = 8
+_EXPLORE = (2.0, 1.5, 1.0, 1.5, 1.0, 1.0, 1.0, 1.0)
+
+
+@dataclass(slots=True)
+class Batch:
+    """Draws: every field has shape (n,); see `Posterior` for what they mean."""
+
+    total_params: FloatArray
+    active_params: FloatArray
+    layers: FloatArray
+    nodes: FloatArray
+    moe: FloatArray
+    weights: FloatArray
+    attention: FloatArray
+    accepted_tokens: FloatArray
+    concurrency: FloatArray
+    context_tokens: FloatArray
+    tokens_per_s: FloatArray
+    """Predicted, at central constants."""
+    throughput: FloatArray
+    depth_s: FloatArray
+    bytes_s: FloatArray
+    links_s: FloatArray
+    queue_s: FloatArray
+    log_conditions: FloatArray
+    log_nodes: FloatArray
+    log_speed: FloatArray
+    deviation: FloatArray
+    """|log(observed / predicted)| in standard deviations."""
+
+    @classmethod
+    def empty(cls, count: int) -> Batch:
+        """`count` draws of nothing."""
+        return cls(**{f.name: np.zeros(count) for f in fields(cls)})
+
+    def put(self, index: Index, **columns: Number) -> None:
+        """Set columns at `index`."""
+        for name, values in columns.items():
+            getattr(self, name)[index] = values
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """The discrete choices: dense or mixture-of-experts, weight format, attention kind."""
+
+    moe: Index
+    weights: Index
+    attention: Index
+    probability: FloatArray
+
+    @staticmethod
+    def of(
+        prior: ShapePrior, formats: Sequence[float], kinds: Sequence[tuple[str, float]]
+    ) -> _Cells:
+        moe, weights, attention = (
+            x.ravel()
+            for x in np.meshgrid(
+                np.arange(2), np.arange(len(formats)), np.arange(len(kinds)), indexing="ij"
+            )
+        )
+        shares = np.array([c.share for c in prior.classes])
+        formats_p = np.asarray(formats, dtype=float)
+        kinds_p = np.array([p for _, p in kinds])
+        probability = shares[moe] * formats_p[weights] * kinds_p[attention]
+        return _Cells(moe, weights, attention, probability / probability.sum())
+
+
+def _point(limits: Range, tolerance: float) -> Range:
+    low, high = limits
+    if low == high:
+        return low * (1.0 - tolerance), high * (1.0 + tolerance)
+    return limits
+
+
+def _truncated(
+    z: FloatArray, mean: Number, sd: Number, low: Number, high: Number
+) -> tuple[FloatArray, FloatArray]:
+    """N(mean, sd^2) within [low, high] from standard normal z; log of the mass inside.
+
+    -inf mass where the interval is empty (the value returned there is `low`, or the mean).
+    """
+    mean, sd, low, high = (np.asarray(x, dtype=float) for x in (mean, sd, low, high))
+    if np.all(low == -np.inf) and np.all(high == np.inf):
+        value = mean + sd * z
+        return value, np.zeros_like(value)
+    a, b = (low - mean) / sd, (high - mean) / sd
+    # Work in the lower tail, where probabilities keep their precision.
+    flip = a > 0.0
+    a, b = np.where(flip, -b, a), np.where(flip, -a, b)
+    below, above = ndtr(a), ndtr(b)
+    mass = above - below
+    u = ndtr(np.where(flip, -z, z))
+    x = ndtri(np.clip(below + u * mass, 1e-300, 1.0 - 1e-16))
+    x = np.where(flip, -x, x)
+    alive = mass > 0.0
+    value = np.where(alive, mean + sd * x, np.where(np.isfinite(low), low, mean))
+    with np.errstate(divide="ignore"):
+        return value, np.where(alive, np.log(np.maximum(mass, 0.0)), -np.inf)
+
+
+def _log_uniform(z: FloatArray, low: Number, high: Number) -> FloatArray:
+    """Log-uniform in [low, high] from standard normal z."""
+    return np.asarray(low * (np.asarray(high) / low) ** ndtr(z))
+
+
+class _Model:
+    """The generative model of a question: standard normals and cells -> draws with evidence."""
+
+    def __init__(
+        self,
+        question: Question,
+        prior: ShapePrior,
+        formats: Sequence[float],
+        kinds: Sequence[tuple[str, float]],
+        concurrency: Range,
+        read_context: Range,
+    ) -> None:
+        self.question = question
+        self.prior = prior
+        self.kinds = kinds
+        self.cells = _Cells.of(prior, formats, kinds)
+        self.bits = np.array([weight_format(w).bits for w in question.weights])
+        self.concurrency = concurrency
+        self.read_context = read_context
+        self.total = _point(question.total, POINT_TOLERANCE)
+        self.active = _point(question.active, POINT_TOLERANCE)
+        groups = self.cells.moe * len(formats) + self.cells.weights
+        self.space = Space(
+            _DIMENSIONS, self.cells.probability, groups.astype(np.intp), np.array(_EXPLORE)
+        )
+
+    def evaluate(self, level: int, z: FloatArray, cell: Index) -> tuple[FloatArray, Batch]:
+        """Log evidence and draws; level 0: known ranges, 1: and the nodes, 2: and the speed."""
+        batch = Batch.empty(len(z))
+        moe = self.cells.moe[cell]
+        batch.moe[:] = moe
+        batch.weights[:] = self.cells.weights[cell]
+        kind = self.cells.attention[cell]
+        batch.attention[:] = kind
+        per_layer = np.zeros(len(z))
+        for flag in (0, 1):
+            mine = np.flatnonzero(moe == flag)
+            if len(mine):
+                per_layer[mine] = self._shapes(batch, mine, z[mine], flag)
+        self._nuisances(batch, z)
+        evidence = batch.log_conditions.copy()
+        alive = np.isfinite(evidence)
+        for k, (name, _) in enumerate(self.kinds):
+            mine = np.flatnonzero(alive & (kind == k))
+            if len(mine):
+                self._deploy(batch, mine, z[mine, _FILL], per_layer[mine], name, level)
+        if level == 0:
+            # Of the nodes nothing is known yet but that the model fits on some.
+            alive &= batch.log_nodes > -np.inf
+            batch.log_nodes[alive] = 0.0
+        evidence[alive] += batch.log_nodes[alive]
+        evidence[~alive] = -np.inf
+        if level > 1:
+            evidence[alive] += batch.log_speed[alive]
+        return evidence, batch
+
+    def _shapes(self, batch: Batch, mine: Index, z: FloatArray, flag: int) -> FloatArray:
+        """Draw A, L, c and N within what is known; returns c."""
+        own = self.prior.classes[flag]
+        with np.errstate(divide="ignore"):
+            active_low, active_high = np.log(np.asarray(self.active))
+            total_low, total_high = np.log(np.asarray(self.total))
+            layers_low = np.log(max(np.ceil(self.question.layers[0]), 1.0) - 0.5)
+            layers_high = np.log(min(np.floor(self.question.layers[1]), LAYERS_CAP) + 0.5)
+        if own.sparsity is None:
+            active_low, active_high = max(active_low, total_low), min(active_high, total_high)
+        else:
+            active_high = min(active_high, total_high)
+        size, log_p = _truncated(z[:, _SIZE], own.size_mean, own.size_sd, active_low, active_high)
+        mean, sd = own.depth.predict(size)
+        depth, mass = _truncated(z[:, _DEPTH], mean, sd, layers_low, layers_high)
+        log_p = log_p + mass
+        layers = np.maximum(np.round(np.exp(depth)), 1.0)
+        log_layers = np.log(layers)
+        mean, sd = own.per_layer.predict(size, log_layers)
+        per_layer = np.exp(mean + sd * z[:, _PER_LAYER])
+        log_total = size
+        if own.sparsity is not None:
+            mean, sd = own.sparsity.predict(size, log_layers)
+            extra, mass = _truncated(
+                z[:, _SPARSITY], mean, sd, np.maximum(total_low - size, 0.0), total_high - size
+            )
+            log_total = size + extra
+            # Only what the known total takes away is evidence; N >= A is part of the prior.
+            log_p = log_p + mass - np.log(ndtr(mean / sd))
+        active = np.exp(size)
+        batch.put(
+            mine,
+            active_params=active,
+            layers=layers,
+            total_params=np.maximum(np.exp(log_total), active),
+            log_conditions=log_p,
+        )
+        return per_layer
+
+    def _nuisances(self, batch: Batch, z: FloatArray) -> None:
+        q = self.question
+        batch.concurrency[:] = np.round(_log_uniform(z[:, _USERS], *self.concurrency))
+        batch.context_tokens[:] = _log_uniform(z[:, _READ], *self.read_context)
+        low, high = q.speculation
+        none = NO_SPECULATION if low <= 1.0 < high else 0.0
+        u = ndtr(z[:, _ACCEPTED])
+        used = np.clip((u - none) / (1.0 - none), 0.0, 1.0)
+        accepted = low * (high / low) ** used
+        if none > 0.0:
+            accepted = np.where(u < none, 1.0, np.maximum(accepted, 1.0))
+        batch.accepted_tokens[:] = accepted
+
+    def _rules(self, kind: str, per_layer: FloatArray) -> FamilyRules:
+        # An array of rules: the family's formulas broadcast over it.
+        return replace(self.question.rules, attention=kind, params_per_layer=cast(float, per_layer))
+
+    def _deploy(
+        self,
+        batch: Batch,
+        mine: Index,
+        z: FloatArray,
+        per_layer: FloatArray,
+        kind: str,
+        level: int,
+    ) -> None:
+        """Nodes in use, their probability and, where a speed was seen, the time of a pass."""
+        q = self.question
+        speed = q.observed and level > 0
+        limits = q.nodes if level > 0 else (1, NODES_CAP)
+        total, active = batch.total_params[mine], batch.active_params[mine]
+        layers = batch.layers[mine]
+        dense = batch.moe[mine] == 0.0
+        shape = _with_chain(
+            family_shape(total, active, layers, self._rules(kind, per_layer)), kind, dense
+        )
+        bits = self.bits[batch.weights[mine].astype(np.intp)]
+        users = batch.concurrency[mine]
+        stored = memory(shape, q.context_tokens, users, bits, q.kv_bits)
+        traffic = Traffic(batch.context_tokens[mine], users, bits, None, q.kv_bits)
+        if q.hardware.spatial:
+            mapping, log_nodes = self._spatial_nodes(stored, layers, z, limits)
+            time = None
+            if speed:
+                time = decode_time(q.hardware, shape, stored, mapping, traffic)
+        else:
+            mapping, log_nodes, time = self._temporal_nodes(
+                shape, stored, layers, traffic, z, limits, speed
+            )
+        batch.put(mine, nodes=mapping.nodes(layers), log_nodes=log_nodes)
+        if time is not None:
+            self._speed(batch, mine, time, layers)
+
+    def _spatial_nodes(
+        self, stored: Memory, layers: FloatArray, z: FloatArray, limits: tuple[int, int]
+    ) -> tuple[Mapping, FloatArray]:
+        low, high = limits
+        held = np.floor(self.question.hardware.usable_bytes * layers / np.asarray(stored.total))
+        fits = held >= 1.0
+        needed = np.ceil(layers / np.clip(held, 1.0, layers))
+        most = np.minimum(needed * (UTILISATION[1] / UTILISATION[0]), high + 1.0)
+        room = most / needed
+        possible = fits & (room > 1.0)
+        room = np.where(possible, room, 2.0)
+        # Just below the end: the number of nodes is the whole part.
+        bought = np.floor(needed * room ** (ndtr(z) * (1.0 - 1e-9)))
+        per_stage = np.ceil(layers / bought)
+        used = np.ceil(layers / per_stage)
+        power = 1.0 / IDLE_LOG_MEAN
+        there = (used / np.maximum(low, used)) ** power - (used / (high + 1.0)) ** power
+        there = np.where(used * IDLE_MOST < low, 0.0, there)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_p = np.log(np.log(room) / np.log(UTILISATION[1] / UTILISATION[0])) + np.log(
+                np.maximum(there, 0.0)
+            )
+        return Mapping(per_stage), np.where(possible, log_p, -np.inf)
+
+    def _temporal_nodes(
+        self,
+        shape: ModelShape,
+        stored: Memory,
+        layers: FloatArray,
+        traffic: Traffic,
+        z: FloatArray,
+        limits: tuple[int, int],
+        speed: bool,
+    ) -> tuple[Mapping, FloatArray, TokenTime | None]:
+        hardware = self.question.hardware
+        low, high = limits
+        total = np.asarray(stored.total)
+        least = np.maximum(np.ceil(total / hardware.usable_bytes), low)
+        possible = least <= high
+        room = np.where(possible, (high + 1.0) / np.minimum(least, high), 2.0)
+        there = np.floor(np.minimum(least, high) * room ** (ndtr(z) * (1.0 - 1e-9)))
+        best_s = np.full(len(layers), np.inf)
+        per_stage = layers.copy()
+        group = np.ones(len(layers))
+        size = 1.0
+        while size <= min(high, 8.0 * hardware.scale_up_size):
+            stages = np.clip(np.floor(there / size), 1.0, layers)
+            mine = Mapping(np.ceil(layers / stages), size)
+            fits = (size <= there) & (
+                total / layers * mine.layers_per_stage <= size * hardware.usable_bytes
+            )
+            if np.any(fits):
+                seconds = decode_time(hardware, shape, stored, mine, traffic).total
+                better = fits & (np.asarray(seconds) < best_s)
+                best_s = np.where(better, seconds, best_s)
+                per_stage = np.where(better, mine.layers_per_stage, per_stage)
+                group = np.where(better, size, group)
+            size *= 2.0
+        mapping = Mapping(per_stage, group)
+        log_p = np.where(possible & np.isfinite(best_s), 0.0, -np.inf)
+        time = decode_time(hardware, shape, stored, mapping, traffic) if speed else None
+        return mapping, log_p, time
+
+    def _speed(self, batch: Batch, mine: Index, time: TokenTime, layers: FloatArray) -> None:
+        q = self.question
+        hardware = q.hardware
+        pass_s = np.asarray(time.total)
+        predicted = batch.accepted_tokens[mine] / pass_s
+        sd = np.asarray(log_sd(hardware, time))
+        deviation = np.log(q.tokens_per_s / predicted) / sd
+        if hardware.spatial:
+            one_layer = (
+                np.asarray(time.weights + time.kv + time.reductions) / layers
+                + hardware.fixed_time_per_layer_s
+            )
+            passes_per_s = 1.0 / np.maximum(one_layer, time.head)
+        else:
+            passes_per_s = batch.concurrency[mine] / pass_s
+        batch.put(
+            mine,
+            tokens_per_s=predicted,
+            throughput=batch.accepted_tokens[mine] * passes_per_s,
+            depth_s=time.reductions + time.fixed,
+            bytes_s=time.weights + time.kv + time.compute + time.head,
+            links_s=time.links,
+            queue_s=time.queue + time.draft,
+            log_speed=-0.5 * deviation**2 - np.log(sd),
+            deviation=np.abs(deviation),
+        )
+
+
+def _with_chain(shape: ModelShape, kind: str, dense: Any) -> ModelShape:
+    """The family's shape with the shorter chain of all-reduces where it is dense."""
+    (group,) = shape.groups
+    router = attention_rule("gqa").reductions - DENSE_CHAIN
+    chain = np.where(dense, group.reductions - router, group.reductions)
+    return replace(shape, groups=(replace(group, reductions=chain),))
+
+
+@dataclass(frozen=True, slots=True)
+class Marginal:
+    """One quantity.
+
+    Attributes:
+        p05, p25, p50, p75, p95: quantiles.
+        information_bits: what nodes and speed taught beyond the prior within the known ranges.
+        nodes_bits: what the number of nodes alone taught.
+        speed_bits: what the speed taught once the number of nodes is known.
+        identified: at least IDENTIFIED_BITS.
+        given: the question states it.
+    """
+
+    p05: float
+    p25: float
+    p50: float
+    p75: float
+    p95: float
+    information_bits: float
+    nodes_bits: float
+    speed_bits: float
+    identified: bool
+    given: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class FactValue:
+    """How much one more fact would narrow a quantity, on average over what the fact may be.
+
+    Attributes:
+        fact: one of FACTS.
+        information_bits: mutual information of fact and quantity.
+        ratio: expected 90 % interval's ratio p95 / p05 once the fact is known, as the
+            exponential of the mean logarithm.
+    """
+
+    fact: str
+    information_bits: float
+    ratio: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """The answer of `infer`.
+
+    Attributes:
+        question: what was asked.
+        possible: whether any model of the prior agrees with everything.
+        reason: why not; "" where possible.
+        ess: effective sample size.
+        samples, stages: draws of the last stage, stages run.
+        kinds: attention kinds in the order of `draws.attention`.
+        draws: the draws.
+        weights: their weights, sum 1.
+        prior, with_nodes: (draws, weights) before any evidence, and with that of the nodes.
+    """
+
+    question: Question
+    possible: bool
+    reason: str
+    ess: float
+    samples: int
+    stages: int
+    kinds: tuple[str, ...]
+    draws: Batch
+    weights: FloatArray
+    prior: tuple[Batch, FloatArray] | None
+    with_nodes: tuple[Batch, FloatArray] | None
+
+    def density(self, quantity: str) -> tuple[FloatArray, FloatArray]:
+        """Values and weights (sum 1) of a quantity, for a histogram; any field of `Batch`."""
+        if quantity not in {f.name for f in fields(Batch)}:
+            raise UnknownNameError("quantity", quantity, QUANTITIES)
+        return getattr(self.draws, quantity), self.weights
+
+    def quantiles(self, quantity: str, at: tuple[float, ...] = LEVELS) -> FloatArray:
+        """Quantiles of a quantity, shape (len(at),)."""
+        return quantiles(*self.density(quantity), at)
+
+    @cached_property
+    def marginals(self) -> dict[str, Marginal]:
+        """Every quantity of QUANTITIES; empty where nothing is possible."""
+        return {q: self._marginal(q) for q in QUANTITIES} if self.possible else {}
+
+    def _marginal(self, quantity: str) -> Marginal:
+        posterior = self.density(quantity)
+        assert self.with_nodes is not None and self.prior is not None
+
+        def of(level: tuple[Batch, FloatArray]) -> tuple[FloatArray, FloatArray]:
+            return getattr(level[0], quantity), level[1]
+
+        middle = of(self.with_nodes)
+        first = of(self.prior)
+        bits = information_bits(posterior, first)
+        asked = {
+            "total_params": self.question.total,
+            "active_params": self.question.active,
+            "layers": self.question.layers,
+        }.get(quantity, (0.0, np.inf))
+        p05, p25, p50, p75, p95 = (float(v) for v in quantiles(*posterior, LEVELS))
+        return Marginal(
+            p05,
+            p25,
+            p50,
+            p75,
+            p95,
+            information_bits=bits,
+            nodes_bits=information_bits(middle, first),
+            speed_bits=information_bits(posterior, middle),
+            identified=bits >= IDENTIFIED_BITS,
+            given=asked != (0.0, np.inf),
+        )
+
+    @property
+    def weights_probability(self) -> dict[str, float]:
+        """Probability of each weight format."""
+        return self._shares(self.draws.weights, self.question.weights)
+
+    @property
+    def attention_probability(self) -> dict[str, float]:
+        """Probability of each kind of attention."""
+        return self._shares(self.draws.attention, self.kinds)
+
+    @property
+    def moe_probability(self) -> float:
+        """Probability of a mixture of experts."""
+        return float(self.weights @ self.draws.moe)
+
+    def _shares(self, values: FloatArray, names: Sequence[str]) -> dict[str, float]:
+        shares = np.bincount(values.astype(np.intp), weights=self.weights, minlength=len(names))
+        return {n: float(s) for n, s in zip(names, shares, strict=True)}
+
+    @cached_property
+    def value_of_facts(self) -> dict[str, tuple[FactValue, ...]]:
+        """For each quantity the facts that would narrow it, most narrowing first.
+
+        From draws of the posterior: bins of one fact, the mutual information with the quantity,
+        and the mean log-width of the quantity's 90 % interval within a bin.
+        """
+        if not self.possible:
+            return {}
+        size = self.ess
+        index = self._resampled(8192)
+        bins = int(np.clip(np.sqrt(size / 20.0), 4, 16))
+        columns = self._facts(index)
+        result: dict[str, tuple[FactValue, ...]] = {}
+        for quantity in QUANTITIES:
+            values = np.log(getattr(self.draws, quantity)[index])
+            target = _binned(values, bins)
+            found = [
+                FactValue(
+                    name,
+                    mutual_information_bits(target, fact, size),
+                    float(np.exp(_mean_width(values, fact))),
+                )
+                for name, fact in columns.items()
+                if name != _SAME_FACT[quantity] and fact.max() > 0
+            ]
+            result[quantity] = tuple(sorted(found, key=lambda f: f.ratio))
+        return result
+
+    def _resampled(self, count: int) -> Index:
+        points = (np.arange(count) + 0.5) / count
+        at = np.searchsorted(np.cumsum(self.weights), points)
+        return np.asarray(np.minimum(at, len(self.weights) - 1), dtype=np.intp)
+
+    def _facts(self, index: Index) -> dict[str, Index]:
+        d = self.draws
+        bins = 12
+        hours = d.nodes[index] / np.maximum(d.throughput[index], 1e-300)
+        return {
+            "nodes in use": _binned(d.nodes[index], bins),
+            "layers": _binned(d.layers[index], bins),
+            "active parameters": _binned(d.active_params[index], bins),
+            "total parameters": _binned(d.total_params[index], bins),
+            "speculation": _binned(d.accepted_tokens[index], bins),
+            "weight format": d.weights[index].astype(np.intp),
+            "attention kind": d.attention[index].astype(np.intp),
+            "context measured": _binned(d.context_tokens[index], bins),
+            "users at once": _binned(d.concurrency[index], bins),
+            "throughput": _binned(d.throughput[index], bins),
+            "price of a token": _binned(hours, bins),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; quantities are null where nothing is possible."""
+        result: dict[str, Any] = {
+            "possible": self.possible,
+            "reason": self.reason,
+            "ess": self.ess,
+            "samples": self.samples,
+        }
+        if not self.possible:
+            return result | dict.fromkeys(QUANTITIES)
+        levels = ("p05", "p25", "p50", "p75", "p95")
+        accepted = dict(
+            zip(levels, (float(v) for v in self.quantiles("accepted_tokens")), strict=True)
+        )
+        return result | {
+            **{q: m.to_dict() for q, m in self.marginals.items()},
+            "accepted_tokens": accepted,
+            "weights": self.weights_probability,
+            "attention": self.attention_probability,
+            "mixture_of_experts": self.moe_probability,
+            "value_of_facts": {
+                q: [f.to_dict() for f in facts] for q, facts in self.value_of_facts.items()
+            },
+        }
+
+
+_SAME_FACT = {
+    "total_params": "total parameters",
+    "active_params": "active parameters",
+    "layers": "layers",
+    "nodes": "nodes in use",
+}
+
+
+def _binned(values: FloatArray, bins: int) -> Index:
+    equal = np.full(len(values), 1.0 / len(values))
+    edges = equal_mass_edges(values, equal, bins)
+    return np.asarray(np.searchsorted(edges, values, side="left"), dtype=np.intp)
+
+
+def _mean_width(values: FloatArray, fact: Index) -> float:
+    """Mean over the fact's bins of p95 - p05 of the values within."""
+    widths = 0.0
+    for b in range(int(fact.max()) + 1):
+        inside = values[fact == b]
+        if len(inside):
+            low, high = np.quantile(inside, (0.05, 0.95))
+            widths += len(inside) / len(values) * float(high - low)
+    return widths
+
+
+def infer(
+    question: Question,
+    samples: int = 16_384,
+    seed: int = 0,
+    *,
+    target_ess: float = 2000.0,
+    prior: ShapePrior = CATALOGUE_PRIOR,
+    weights_prior: MappingOf[str, float] | None = None,
+    attention: Sequence[str] | None = None,
+    concurrency: Range | None = None,
+    read_context: Range | None = None,
+) -> Posterior:
+    """The posterior over total, active, layers and nodes.
+
+    Args:
+        question: hardware, speed, nodes, and what is known. The speed counts as evidence where
+            `observed`; otherwise the answer is the prior with the nodes. Habits are not used:
+            the prior takes their place. `total`, `active` and `layers` are conditions.
+        samples: draws of one stage.
+        seed: of the random shifts; the answer is a function of question and seed.
+        target_ess: stages stop once the effective sample size is this large.
+        prior: over shapes.
+        weights_prior: probability of each weight format; None: equal.
+        attention: attention kinds to consider, a priori as often as in the catalogue;
+            None: all.
+        concurrency: users at once, log-uniform; None: from the question's to 32 times as many.
+        read_context: context at which the speed was measured, log-uniform; None: from 1,000
+            tokens to the question's.
+
+    Raises:
+        InputError: an empty or unknown choice of formats or kinds, or ranges that are none.
+    """
+    if samples < 256:
+        raise InputError(f"samples must be at least 256, found {samples}")
+    model = _model(question, prior, weights_prior, attention, concurrency, read_context)
+    rng = np.random.default_rng(seed)
+    kinds = tuple(k for k, _ in model.kinds)
+    passed: list[tuple[Batch, FloatArray]] = []
+    start: Proposal | None = None
+    draws: Draws[Batch] | None = None
+    for level in range(3 if question.observed else 2):
+        draws = adapt(
+            model.space,
+            lambda z, cell, level=level: model.evaluate(level, z, cell),  # type: ignore[misc]
+            samples,
+            target_ess,
+            rng,
+            start,
+        )
+        reason = _impossible(question, level, draws, passed)
+        if reason:
+            return Posterior(
+                question,
+                False,
+                reason,
+                0.0,
+                len(draws.log_weights),
+                draws.stages,
+                kinds,
+                draws.payload,
+                np.zeros(len(draws.log_weights)),
+                None,
+                None,
+            )
+        passed.append((draws.payload, draws.weights))
+        start = draws.proposal
+    assert draws is not None
+    first = passed[0]
+    return Posterior(
+        question,
+        True,
+        "",
+        draws.ess,
+        len(draws.log_weights),
+        draws.stages,
+        kinds,
+        draws.payload,
+        passed[-1][1],
+        first,
+        passed[1],
+    )
+
+
+def _model(
+    question: Question,
+    prior: ShapePrior,
+    weights_prior: MappingOf[str, float] | None,
+    attention: Sequence[str] | None,
+    concurrency: Range | None,
+    read_context: Range | None,
+) -> _Model:
+    formats = [1.0] * len(question.weights)
+    if weights_prior is not None:
+        formats = [float(weights_prior.get(w, 0.0)) for w in question.weights]
+        if min(formats) < 0.0 or sum(formats) <= 0.0:
+            raise InputError("weights_prior gives none of the question's weight formats any weight")
+    chosen = tuple(ATTENTION_KINDS) if attention is None else tuple(attention)
+    for name in chosen:
+        attention_rule(name)
+    shares = dict(prior.attention)
+    kinds = [(k, shares[k]) for k in chosen]
+    if not kinds:
+        raise InputError("at least one attention kind is needed")
+    users = float(question.concurrency)
+    concurrency = (users, CONCURRENCY_SPREAD * users) if concurrency is None else concurrency
+    context = float(question.context_tokens)
+    read_context = (
+        (min(READ_CONTEXT_LOW, context), context) if read_context is None else read_context
+    )
+    for name, (low, high) in (("concurrency", concurrency), ("read_context", read_context)):
+        if not 1.0 <= low <= high < np.inf:
+            raise InputError(f"{name} must be a range of at least 1, found {low:g}:{high:g}")
+    return _Model(question, prior, formats, kinds, concurrency, read_context)
+
+
+def _impossible(
+    question: Question, level: int, draws: Draws[Batch], passed: list[tuple[Batch, FloatArray]]
+) -> str:
+    """Why no draw agrees with the evidence of this level; "" where some do."""
+    node = question.hardware.node
+    if level == 0:
+        if draws.ess > 0.0:
+            return ""
+        known = [
+            f"{name} {_spell(getattr(question, name))}"
+            for name in ("total", "active", "layers")
+            if getattr(question, name) != (0.0, np.inf)
+        ]
+        return f"no model has {' and '.join(known)}: the prior over architectures excludes it"
+    if level == 1:
+        if draws.ess > 0.0:
+            return ""
+        return (
+            f"no model within the known ranges fits and fills {_spell(question.nodes)} {node}s "
+            f"with whole layers in any of the formats {', '.join(question.weights)}"
+        )
+    alive = np.isfinite(draws.log_weights)
+    if np.any(draws.payload.deviation[alive] < FAR_SD):
+        return ""
+    speeds = draws.payload.tokens_per_s[alive]
+    return (
+        f"no model that fits answers at {question.tokens_per_s:g} tokens/s: those nearest to it "
+        f"reach {speeds.min():.4g} to {speeds.max():.4g}, more than {FAR_SD:g} standard "
+        "deviations away"
+    )
+
+
+def _spell(limits: Range | tuple[int, int]) -> str:
+    low, high = limits
+    return f"{low:g}" if low == high else f"{low:g}:{high:g}"

@@ -1,0 +1,273 @@
+"""What models are like before any speed is seen: a joint prior over size, depth and sparsity.
+
+Two classes, dense and mixture-of-experts, each a chain of normal distributions of logarithms:
+
+    log A ~ N(mean, (SIZE_WIDENING * sd)^2)          active parameters
+    log L | A,  log c | A, L,  log(N / A) | A, L     linear regressions with their spread
+
+with c = (A - embedding - head) / (L d^2), the active parameters of a layer in units of
+hidden_size^2. The numbers come from the shipped catalogue (one entry for each distinct shape,
+`fit_prior`; the tests compute them again). Two things are wider than the catalogue: the size axis
+by SIZE_WIDENING, since the models a provider serves need not be the open ones and the largest are
+larger; and each regression by the uncertainty of its own coefficients, which grows away from the
+catalogue's centre, so that a 4T model has a looser prior on depth than a 70B one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from archinfer.family import ATTENTION_KINDS
+from archinfer.shape import FloatArray, ModelShape, Number
+
+__all__ = [
+    "CATALOGUE_PRIOR",
+    "SIZE_WIDENING",
+    "ClassPrior",
+    "Features",
+    "Regression",
+    "ShapePrior",
+    "attention_kind",
+    "features",
+    "fit_prior",
+]
+
+SIZE_WIDENING = 1.5
+"""Standard deviation of log A over that of the catalogue. 1.5 puts 150B active (the largest
+open mixture-of-experts model has 115B) 1.4 deviations from the centre instead of 2.1."""
+
+_SPARSE = 1.05
+"""Total over active parameters above which a model counts as mixture-of-experts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """One model of the catalogue as the prior sees it.
+
+    Attributes:
+        active_params, layers: A and L.
+        params_per_layer: c = (A - embedding - head) / (L d^2).
+        sparsity: N / A.
+        attention: kind of the family whose cache is nearest, see `attention_kind`.
+    """
+
+    active_params: float
+    layers: float
+    params_per_layer: float
+    sparsity: float
+    attention: str
+
+    @property
+    def moe(self) -> bool:
+        """Whether the model has experts that a token does not use."""
+        return self.sparsity > _SPARSE
+
+
+def attention_kind(shape: ModelShape) -> str:
+    """Key of ATTENTION_KINDS that stands for a model's attention.
+
+    `mla`: some layer keeps all of a latent within 10 % of the family's width. Otherwise `gqa` or
+    `mqa`, whichever is nearer by logarithm in numbers cached per token and layer once every
+    window is full: a model with full attention in one layer of four has a lighter kind's cache.
+    """
+    full = [
+        (float(group.count), cache)
+        for group in shape.groups
+        for cache in group.caches
+        if np.all(np.isinf(cache.window_tokens))
+    ]
+    latent = ATTENTION_KINDS["mla"].values_per_token
+    if any(abs(float(c.values_per_token) / latent - 1.0) < 0.1 for _, c in full):
+        return "mla"
+    values = sum(n * float(c.values_per_token) for n, c in full) / float(shape.layers)
+    many, one = ATTENTION_KINDS["gqa"], ATTENTION_KINDS["mqa"]
+    return "gqa" if values * values >= many.values_per_token * one.values_per_token else "mqa"
+
+
+def features(shape: ModelShape) -> Features:
+    """The features of a model with scalar fields."""
+    layers = float(shape.layers)
+    active = float(shape.active_params)
+    in_layers = active - float(shape.outside_params) + float(shape.inactive_params)
+    # n-gram tables are stored but not read: they are no sparsity of experts.
+    total = float(shape.total_params) - float(shape.inactive_params)
+    return Features(
+        active_params=active,
+        layers=layers,
+        params_per_layer=in_layers / (layers * float(shape.hidden_size) ** 2),
+        sparsity=max(total / active, 1.0),
+        attention=attention_kind(shape),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """y = b0 + b1 x1 + ... + noise, with the spread of a new point.
+
+    Attributes:
+        coefficients: b, of length k.
+        sd: standard deviation of the residuals, n - k degrees of freedom.
+        inverse_gram: (X'X)^-1, k x k.
+    """
+
+    coefficients: tuple[float, ...]
+    sd: float
+    inverse_gram: tuple[tuple[float, ...], ...]
+
+    def predict(self, *x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of a new y: sd sqrt(1 + x'(X'X)^-1 x)."""
+        columns = (np.ones_like(x[0]), *x)
+        mean = sum((b * c for b, c in zip(self.coefficients, columns, strict=True)), start=0.0)
+        leverage: Number = 0.0
+        for i, left in enumerate(columns):
+            for j in range(i + 1):
+                twice = 1.0 if i == j else 2.0
+                leverage = leverage + twice * self.inverse_gram[i][j] * left * columns[j]
+        return np.asarray(mean), self.sd * np.sqrt(1.0 + np.asarray(leverage))
+
+    @staticmethod
+    def fit(y: FloatArray, *x: FloatArray) -> Regression:
+        """Least squares."""
+        design = np.column_stack((np.ones_like(y), *x))
+        inverse = np.linalg.inv(design.T @ design)
+        coefficients = inverse @ design.T @ y
+        residuals = y - design @ coefficients
+        sd = np.sqrt(residuals @ residuals / (len(y) - design.shape[1]))
+        return Regression(
+            tuple(float(b) for b in coefficients),
+            float(sd),
+            tuple(tuple(float(v) for v in row) for row in inverse),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClassPrior:
+    """One class of models, dense or mixture-of-experts.
+
+    Attributes:
+        share: probability of the class.
+        size_mean, size_sd: of log A, the widening included.
+        depth: log L on log A.
+        per_layer: log c on (log A, log L).
+        sparsity: log(N / A) on (log A, log L); None: dense.
+    """
+
+    share: float
+    size_mean: float
+    size_sd: float
+    depth: Regression
+    per_layer: Regression
+    sparsity: Regression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShapePrior:
+    """The prior over shapes: two classes and the kinds of attention with their probabilities."""
+
+    dense: ClassPrior
+    moe: ClassPrior
+    attention: tuple[tuple[str, float], ...]
+
+    @property
+    def classes(self) -> tuple[ClassPrior, ClassPrior]:
+        """Dense and mixture-of-experts, in the order of a 0/1 flag."""
+        return self.dense, self.moe
+
+
+def distinct(models: Iterable[Features]) -> list[Features]:
+    """One of each shape: fine-tunes and later versions of one architecture count once."""
+    seen: dict[tuple[float, ...], Features] = {}
+    for m in models:
+        key = (m.layers, *(round(v, 3) for v in (np.log(m.active_params), np.log(m.sparsity))))
+        seen.setdefault(key, m)
+    return list(seen.values())
+
+
+def _fit_class(models: Sequence[Features], share: float) -> ClassPrior:
+    log_active = np.log([m.active_params for m in models])
+    log_layers = np.log([m.layers for m in models])
+    log_sparsity = np.log([m.sparsity for m in models])
+    return ClassPrior(
+        share=share,
+        size_mean=float(log_active.mean()),
+        size_sd=float(SIZE_WIDENING * log_active.std(ddof=1)),
+        depth=Regression.fit(log_layers, log_active),
+        per_layer=Regression.fit(
+            np.log([m.params_per_layer for m in models]), log_active, log_layers
+        ),
+        sparsity=(Regression.fit(log_sparsity, log_active, log_layers) if models[0].moe else None),
+    )
+
+
+def fit_prior(models: Iterable[Features]) -> ShapePrior:
+    """The prior that a set of models teaches; at least four dense and four sparse shapes.
+
+    The attention kinds get one pseudo-count each, so that none is impossible.
+    """
+    kept = distinct(models)
+    dense = [m for m in kept if not m.moe]
+    moe = [m for m in kept if m.moe]
+    kinds = [m.attention for m in kept]
+    total = len(kept) + len(ATTENTION_KINDS)
+    return ShapePrior(
+        dense=_fit_class(dense, len(dense) / len(kept)),
+        moe=_fit_class(moe, len(moe) / len(kept)),
+        attention=tuple((k, (kinds.count(k) + 1) / total) for k in ATTENTION_KINDS),
+    )
+
+
+CATALOGUE_PRIOR = ShapePrior(
+    dense=ClassPrior(
+        share=0.35714286,
+        size_mean=23.963405,
+        size_sd=1.9388641,
+        depth=Regression(
+            coefficients=(-5.2271996, 0.38455182),
+            sd=0.1577187,
+            inverse_gram=((18.139695, -0.75488833), (-0.75488833, 0.031501714)),
+        ),
+        per_layer=Regression(
+            coefficients=(-0.11608198, 0.2330039, -0.73764948),
+            sd=0.25673332,
+            inverse_gram=(
+                (79.163503, -5.2442553, 11.674283),
+                (-5.2442553, 0.36177306, -0.85884743),
+                (11.674283, -0.85884743, 2.2333724),
+            ),
+        ),
+        sparsity=None,
+    ),
+    moe=ClassPrior(
+        share=0.64285714,
+        size_mean=23.70419,
+        size_sd=1.4385714,
+        depth=Regression(
+            coefficients=(-3.8138344, 0.3267661),
+            sd=0.33119019,
+            inverse_gram=((17.482055, -0.73633722), (-0.73633722, 0.031063589)),
+        ),
+        per_layer=Regression(
+            coefficients=(0.93861363, 0.17190169, -0.5810869),
+            sd=0.29643864,
+            inverse_gram=(
+                (21.382281, -1.0705053, 1.0226523),
+                (-1.0705053, 0.059694829, -0.08761998),
+                (1.0226523, -0.08761998, 0.26814281),
+            ),
+        ),
+        sparsity=Regression(
+            coefficients=(5.0079143, -0.21224587, 0.61443763),
+            sd=0.67043342,
+            inverse_gram=(
+                (21.382281, -1.0705053, 1.0226523),
+                (-1.0705053, 0.059694829, -0.08761998),
+                (1.0226523, -0.08761998, 0.26814281),
+            ),
+        ),
+    ),
+    attention=(("gqa", 0.49152542), ("mqa", 0.33898305), ("mla", 0.16949153)),
+)
+"""`fit_prior` of the shipped catalogue."""
