@@ -30,7 +30,7 @@ def buffer(size_bytes: float) -> Array:
 
 
 def read_kernels(memory: Array, pool: ThreadPoolExecutor) -> dict[str, Callable[[], object]]:
-    """Ways to read all of `memory` once, by name.
+    """Ways to read all of `memory` once, by name; each returns the last that it computed.
 
     Args:
         memory: from `buffer`.
@@ -42,21 +42,22 @@ def read_kernels(memory: Array, pool: ThreadPoolExecutor) -> dict[str, Callable[
     threads = os.cpu_count() or 1
     parts = np.array_split(flat, threads)
 
-    def products() -> None:
+    def products() -> Array:
         for matrix in memory:
             np.dot(x, matrix.T, out=out)
+        return out
 
-    def one_product() -> None:
-        np.dot(flat.reshape(-1, READ_COLUMNS), x[0])
+    def one_product() -> Array:
+        return np.asarray(np.dot(flat.reshape(-1, READ_COLUMNS), x[0]))
 
-    def maxima() -> None:
-        list(pool.map(np.max, parts))
+    def maxima() -> list[np.float32]:
+        return list(pool.map(np.max, parts))
 
-    def sums() -> None:
-        list(pool.map(np.sum, parts))
+    def sums() -> list[np.float32]:
+        return list(pool.map(np.sum, parts))
 
-    def dots() -> None:
-        list(pool.map(lambda part: np.dot(part, part), parts))
+    def dots() -> list[np.float32]:
+        return list(pool.map(lambda part: np.dot(part, part), parts))
 
     return {
         "matrix-vector products": products,

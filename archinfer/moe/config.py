@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from archinfer.errors import InputError
+from archinfer.errors import InputError, UnknownNameError
 from archinfer.shape import Cache, LayerGroup, ModelShape
 
 __all__ = ["SCORINGS", "MoEConfig"]
@@ -75,6 +75,11 @@ class MoEConfig:
     """The LM head is the embedding table."""
 
     def __post_init__(self) -> None:
+        if not 0 <= self.first_dense_layers <= self.layers:
+            raise InputError(
+                f"MoE model: first_dense_layers must be within 0 to {self.layers} layers, "
+                f"not {self.first_dense_layers}"
+            )
         needed = ["vocab_size", "hidden_size", "layers", "heads", "kv_heads", "head_dim"]
         if self.dense_layers:
             needed.append("intermediate_size")
@@ -85,36 +90,34 @@ class MoEConfig:
             if getattr(self, name) < 1:
                 raise InputError(f"MoE model: {name} must be at least 1, not {getattr(self, name)}")
         if self.scoring not in SCORINGS:
-            raise InputError(
-                f"MoE model: scoring must be one of {', '.join(SCORINGS)}, not {self.scoring!r}"
-            )
-        self._require(self.heads % self.kv_heads == 0, "heads must be a multiple of kv_heads")
-        self._require(self.head_dim % 2 == 0, "head_dim must be even")
-        self._require(0 <= self.first_dense_layers <= self.layers, "first_dense_layers > layers")
+            raise UnknownNameError("router scoring", self.scoring, SCORINGS)
+        if self.head_dim % 2:
+            raise InputError(f"MoE model: head_dim must be even, not {self.head_dim}")
+        self._divides("kv_heads", "heads")
         if self.moe_layers:
-            self._require(
-                self.experts % self.expert_groups == 0, "expert_groups must divide experts"
-            )
-            self._require(
-                self.groups_per_token <= self.expert_groups, "groups_per_token > expert_groups"
-            )
+            self._divides("expert_groups", "experts")
+            self._at_most("groups_per_token", self.expert_groups)
             selectable = self.experts // self.expert_groups * self.groups_per_token
-            self._require(
-                self.experts_per_token <= selectable, "experts_per_token > selectable experts"
+            self._at_most("experts_per_token", selectable)
+
+    def _divides(self, name: str, whole: str) -> None:
+        if getattr(self, whole) % getattr(self, name):
+            raise InputError(
+                f"MoE model: {name} must divide {whole} = {getattr(self, whole)}, "
+                f"not {getattr(self, name)}"
             )
 
-    @staticmethod
-    def _require(holds: bool, rule: str) -> None:
-        if not holds:
-            raise InputError(f"MoE model: {rule}")
+    def _at_most(self, name: str, most: int) -> None:
+        if getattr(self, name) > most:
+            raise InputError(f"MoE model: {name} must be at most {most}, not {getattr(self, name)}")
 
     @classmethod
     def from_dict(cls, values: dict[str, object]) -> MoEConfig:
         """A config from its fields by name (the reverse of `dataclasses.asdict`)."""
-        known = {f.name for f in fields(cls)}
-        unknown = sorted(set(values) - known)
-        if unknown:
-            raise InputError(f"MoE model: unknown field {unknown[0]!r}")
+        known = [f.name for f in fields(cls)]
+        for name in values:
+            if name not in known:
+                raise UnknownNameError("field of a MoE model", name, known)
         return cls(**values)  # type: ignore[arg-type]
 
     @property

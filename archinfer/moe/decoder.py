@@ -83,14 +83,15 @@ def attend(
 
     Args:
         query: (B, K, G * T, D), already divided by sqrt(D); row g * T + t is token t.
-        keys, values: (B, K, S, D).
+        keys: (B, K, D, S), so that BLAS reads long rows of them.
+        values: (B, K, S, D).
         mask: (T, T), minus infinity where a token would see a later one.
         scores: (B, K, G * T, S), overwritten.
         out: (B, K, G * T, D).
     """
     batch, groups, _, cached = scores.shape
     new = len(mask)
-    np.matmul(query, keys.swapaxes(-1, -2), out=scores)
+    np.matmul(query, keys, out=scores)
     if new > 1:
         by_token = scores.reshape(batch, groups, -1, new, cached)
         by_token[..., cached - new :] += mask
@@ -206,7 +207,7 @@ class Decoder:
         def new(*shape: int) -> Array:
             return np.empty(shape, dtype=np.float32)
 
-        self.keys = [new(batch, c.kv_heads, max_tokens, c.head_dim) for _ in range(c.layers)]
+        self.keys = [new(batch, c.kv_heads, c.head_dim, max_tokens) for _ in range(c.layers)]
         self.values = [new(batch, c.kv_heads, max_tokens, c.head_dim) for _ in range(c.layers)]
         cos, sin = rotary_tables(c, max_tokens)
         self.cos, self.sin = cos[:, None, :], sin[:, None, :]  # (max_tokens, 1, D / 2)
@@ -247,7 +248,10 @@ class Decoder:
 
     def decode(self, tokens: ArrayLike, count: Counters | None = None) -> Array:
         """Read one more token of each sequence (B); logits (B, V) for the next."""
-        return self._head(self._layers(np.asarray(tokens).reshape(self.batch, 1), count), count)
+        new = np.asarray(tokens)
+        if new.size != self.batch:
+            raise InputError(f"decoder: expected {self.batch} tokens, got {new.size}")
+        return self._head(self._layers(new.reshape(self.batch, 1), count), count)
 
     def greedy(
         self, prompt: ArrayLike, tokens: int, count: Counters | None = None
@@ -274,8 +278,8 @@ class Decoder:
             raise InputError(f"decoder: {tokens} tokens do not fit in a cache of {self.max_tokens}")
         rng = np.random.Generator(np.random.SFC64(seed))
         for cache in (*self.keys, *self.values):
-            for head in cache.reshape(-1, self.max_tokens, self.config.head_dim):
-                rng.random(out=head[:tokens], dtype=np.float32)
+            rng.random(out=cache, dtype=np.float32)
+            cache -= 0.5
         self.position = tokens
 
     # T new tokens of every sequence go through all layers.
@@ -333,8 +337,10 @@ class Decoder:
         turned = heads[:, :, : c.heads + c.kv_heads]  # queries and keys (B, T, Q + K, D)
         scratch = self.turned[:n].reshape(turned.shape)
         if c.qk_norm:
-            queries, new_keys = slice(0, c.heads), slice(c.heads, c.heads + c.kv_heads)
-            for part, norm in ((queries, layer.query_norm), (new_keys, layer.key_norm)):
+            for part, norm in (
+                (slice(0, c.heads), layer.query_norm),
+                (slice(c.heads, c.heads + c.kv_heads), layer.key_norm),
+            ):
                 rms_norm(turned[:, :, part], norm, c.rms_norm_eps, scratch[:, :, part])
             turned[...] = scratch
             if count is not None:
@@ -343,7 +349,8 @@ class Decoder:
         rotate(turned, self.cos[start:cached], self.sin[start:cached], scratch)
 
         by_head = heads.transpose(0, 2, 1, 3)  # (B, Q + 2 K, T, D)
-        keys[:, :, start:cached] = by_head[:, c.heads : c.heads + c.kv_heads]
+        new_keys = by_head[:, c.heads : c.heads + c.kv_heads]
+        keys[..., start:cached] = new_keys.swapaxes(-1, -2)  # (B, K, D, T)
         values[:, :, start:cached] = by_head[:, c.heads + c.kv_heads :]
         if count is not None:
             written = n * c.kv_heads * c.head_dim * keys.itemsize
@@ -363,7 +370,7 @@ class Decoder:
         context = self.context[: query.size].reshape(query.shape)
         attend(
             query,
-            keys[:, :, :cached],
+            keys[..., :cached],
             values[:, :, :cached],
             self.mask[:new, :new],
             scores,
