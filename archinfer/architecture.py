@@ -1216,7 +1216,8 @@ class Architecture:
         unread: how many of those `outside` a token does not read (rows of n-gram tables).
         mtp_layers: multi-token-prediction layers of the checkpoint, which are not counted.
         weight_format: format the weights come in (a name of `archinfer.formats`).
-        unquantized: components left at 16 bits in that format.
+        unquantized: components that format leaves out.
+        unquantized_format: the format of those of them that lie in the layers.
         family: the `model_type` it was read as.
         max_context_tokens: what the config states, None where it does not.
         warnings: what was assumed in reading it.
@@ -1236,6 +1237,7 @@ class Architecture:
     mtp_layers: int = 0
     weight_format: str = "bf16"
     unquantized: frozenset[str] = OUTSIDE_COMPONENTS
+    unquantized_format: str = "bf16"
     family: str = ""
     max_context_tokens: int | None = None
     warnings: tuple[str, ...] = field(default=(), compare=False)
@@ -1375,13 +1377,17 @@ class Architecture:
     def component_bits(self, format_name: str | None = None) -> dict[str, float]:
         """Bits of one weight by component in a format (None: the one the weights come in).
 
-        A format of fewer than 16 bits leaves `unquantized` at 16 bits where it is the model's
-        own format, else embedding and head.
+        A format of fewer than 16 bits leaves embedding, head and tables at 16 bits; the model's
+        own format also leaves the other `unquantized` components in `unquantized_format`.
         """
         chosen = weight_format(self.weight_format if format_name is None else format_name)
         own = chosen.name == weight_format(self.weight_format).name
-        kept = self.unquantized if own else OUTSIDE_COMPONENTS
-        return {c: max(chosen.bits, 16.0) if c in kept else chosen.bits for c in COMPONENTS}
+        bits = dict.fromkeys(COMPONENTS, chosen.bits)
+        if own:
+            kept = max(chosen.bits, weight_format(self.unquantized_format).bits)
+            bits.update(dict.fromkeys(self.unquantized, kept))
+        bits.update(dict.fromkeys(OUTSIDE_COMPONENTS, max(chosen.bits, 16.0)))
+        return bits
 
     def shape(self, weights: str | None = None) -> ModelShape:
         """What the cost model sees.

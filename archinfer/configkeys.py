@@ -21,7 +21,8 @@ _MISSING: Any = object()
 _SIZE_KEY = re.compile(
     r"(hidden|intermediate|inner|ffn|mlp|head|expert|layer|rank|latent|state|conv|expand|embed|"
     r"width|dim|kernel|topk|top_k|window|vocab|shared|moe|bias|gate|block|group|depth|ngram|"
-    r"mixer|residual|ple|sink|qk_norm|d_model|lora|attn|attention)",
+    r"mixer|residual|ple|sink|qk_norm|d_model|lora|attn|attention|"
+    r"hc_mult|altup|laurel|loop|recur|repeat)",
 )
 """Words by which makers name what changes a size."""
 
@@ -29,7 +30,7 @@ _HARMLESS_KEY = re.compile(
     r"(rope|rotary|yarn|theta|token|dropout|_pdrop|initializer|init_std|init_method|epsilon|_eps$|"
     r"^eps$|aux_loss|z_loss|loss_coef|jitter|dtype|scal(e|ing)|multiplier|_coef|_clip|clamp|"
     r"capping|_act$|_activation|activation_|act_fn|hidden_act|attn_implementation|_limit|"
-    r"time_step|norm_topk|renormalize|scoring_func|score_func|topk_method|topk_group|n_group$|"
+    r"time_step|norm_topk|normalize|layernorm_.*(alpha|beta)|scoring_func|score_func|topk_method|topk_group|n_group$|"
     r"num_expert_group|group_routed|router_logits|output_hidden|output_attentions|return_dict|"
     r"max_position|max_seq|seq_length|model_max_length|max_model_len|context_length|"
     r"initial_context|use_cache|use_kernel|mamba_kernels|num_logits|chunk_size_feed|"

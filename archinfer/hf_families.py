@@ -207,7 +207,9 @@ def _windows(keys: ConfigKeys, layers: int, style: Style) -> list[int | None]:
     if not present and size is None:
         size = style.window_default
     if types is not None:
-        keys.ignore("sliding_window_pattern", "_sliding_window_pattern")
+        keys.ignore(
+            "sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers"
+        )
         return [_typed_window(keys, t, size) for t in types]
     if size is None or not switched or style.window == "none":
         return [None] * layers
@@ -215,7 +217,7 @@ def _windows(keys: ConfigKeys, layers: int, style: Style) -> list[int | None]:
         first = keys.integer("max_window_layers", default=0, low=0)
         return [size if i >= first else None for i in range(layers)]
     if style.window == "every":
-        names = ("sliding_window_pattern", "_sliding_window_pattern")
+        names = ("sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers")
         every = keys.raw(*names)
         if isinstance(every, str):
             return [size if every[i % len(every)] == "L" else None for i in range(layers)]
@@ -1213,6 +1215,23 @@ def _phimoe(keys: ConfigKeys) -> Reading:
     return replace(_plain(style)(keys), head_bias=keys.flag("lm_head_bias"))
 
 
+# Granite
+
+
+def _granite_shared(keys: ConfigKeys) -> Reading:
+    """Granite MoE with a shared expert of its own width."""
+    style = replace(_BIASED, expert_width=True)
+    hidden, layers, vocab = _core(keys, style)
+    attention = _attention(keys, hidden, style)
+    shared = keys.integer("shared_intermediate_size", default=0, low=0)
+    feed_forwards = [
+        replace(f, shared_width=shared) if isinstance(f, MoE) else f
+        for f in _feed_forwards(keys, layers, style)
+    ]
+    blocks = _blocks([attention] * layers, feed_forwards, style)
+    return _reading(keys, blocks, hidden, vocab, style)
+
+
 # LFM2
 
 
@@ -1285,8 +1304,12 @@ _COHERE = replace(
 )  # fmt: skip
 
 FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
-    "afmoe": _plain(replace(_BIASED, qk_norm="head", norms_after=1, gate="full", window="every",
-                            window_every=4, window_default=1024)),
+    "afmoe": _plain(
+        replace(
+            _BIASED, qk_norm="head", norms_after=1, gate="full", router_bias=True, window="every",
+            window_every=4, window_default=1024,
+        )
+    ),
     "arcee": _plain(replace(_LLAMA, matrices=2)),
     "arctic": _arctic,
     "cohere": _plain(_COHERE),
@@ -1300,8 +1323,15 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "dots1": _plain(replace(_BIASED, qk_norm="head", decoys=("sliding_window",))),
     "ernie4_5": _ernie,
     "ernie4_5_moe": _ernie,
+    "cwm": _plain(replace(_LLAMA, decoys=("sliding_window", "layer_types"))),
     "exaone4": _plain(Style(qk_norm="head", norms_before=0, norms_after=1, window="every",
                             window_every=4)),
+    "exaone_moe": _plain(
+        Style(qk_norm="head", window="every", window_every=4)
+    ),
+    "flex_olmo": _plain(
+        replace(_BIASED, qk_norm="projection", norms_before=0, norms_after=1, expert_width=True)
+    ),
     "gemma": _plain(_GEMMA),
     "gemma2": _plain(_GEMMA2),
     "gemma3_text": _plain(_GEMMA3),
@@ -1316,13 +1346,16 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "gpt_oss": _plain(_GPT_OSS),
     "granite": _plain(_LLAMA),
     "granitemoe": _plain(replace(_BIASED, expert_width=True)),
+    "granitemoeshared": _granite_shared,
     "grok-1": _grok,
     "grok-2": _grok,
+    "helium": _plain(_LLAMA),
     "hunyuan": _hunyuan,
     "hunyuan_v1_dense": _hunyuan,
     "hunyuan_v1_moe": _hunyuan,
     "hy_v3": _plain(replace(_BIASED, qk_norm="head", mlp_bias="mlp_bias",
                             decoys=("qk_norm",), defaults={"head_dim": 128})),
+    "internlm3": _plain(replace(_LLAMA, qkv_bias="qkv_bias", o_bias="bias")),
     "jamba": _jamba,
     "kimi_k2": _latent,
     "kimi_linear": _kimi_linear,
@@ -1361,16 +1394,19 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "qwen3_5_text": _qwen_linear,
     "qwen3_moe": _plain(replace(_QWEN3, decoys=("use_qk_norm", "qkv_bias"))),
     "qwen3_next": _qwen_linear,
+    "sarvam_moe": _plain(replace(_GLM_MOE, qk_norm_default=True)),
     "seed_oss": _plain(Style(qkv_bias="attention_bias", bias_default=True, mlp_bias=False,
                              o_bias=False, defaults={"head_dim": 128},
                              decoys=("attention_out_bias", "mlp_bias"))),
     "smollm3": _plain(replace(_LLAMA, tied=True, decoys=("no_rope_layers", "sliding_window",
                                                          "no_rope_layer_interval"))),
+    "solar_open": _plain(replace(_BIASED, decoys=("use_qk_norm",))),
     "starcoder2": _plain(Style(qkv_bias="use_bias", o_bias="use_bias", mlp_bias="use_bias",
                                bias_default=True, matrices=2, norm_vectors=2, tied=True,
                                window="all", defaults={"num_key_value_heads": 2})),
     "step3_text": _step3,
     "step3p5": _step35,
+    "youtu": _latent,
 }  # fmt: skip
 """Readers by `model_type`."""
 

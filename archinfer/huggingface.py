@@ -82,17 +82,31 @@ def _family(config: Mapping[str, Any], keys: ConfigKeys) -> str | None:
     return by_class
 
 
+def _unlike_llama(keys: ConfigKeys) -> str | None:
+    """Why the generic keys would not suffice: LayerNorms or ungated feed-forwards are likely."""
+    for key in ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"):
+        if keys.has(key) and not keys.has("rms_norm_eps"):
+            return f"{key} does not say whether its norms have biases"
+    act = keys.data.get("hidden_act", keys.data.get("hidden_activation", "silu"))
+    if act not in ("silu", "swish", "swiglu", "gelu_pytorch_tanh"):
+        return f"hidden_act {act!r} does not say whether its feed-forward is gated"
+    return None
+
+
 def _assume(keys: ConfigKeys) -> Reading:
     """An unknown family: read by the generic keys, with a warning, or refused."""
     name = keys.text("model_type") or "(none)"
     needed = (("hidden_size",), ("num_hidden_layers",), ("vocab_size",), ("num_attention_heads",))
     missing = [alternatives[0] for alternatives in needed if not keys.has(*alternatives)]
+    known = ", ".join(known_families())
     if name in _ENCODER_DECODER or keys.data.get("is_encoder_decoder"):
         raise keys.refuse(f"model_type {name!r} is no decoder-only model")
+    unlike = _unlike_llama(keys)
+    if unlike:
+        raise keys.refuse(f"model_type {name!r} is not known and {unlike} (known: {known})")
     if not keys.has("intermediate_size") and not keys.has("moe_intermediate_size"):
         missing.append("intermediate_size")
     if missing:
-        known = ", ".join(known_families())
         raise keys.refuse(
             f"model_type {name!r} is not known and key {missing[0]} is missing (known: {known})"
         )
@@ -175,6 +189,7 @@ def _architecture(
         mtp_layers=reading.mtp_layers,
         weight_format=stored.name,
         unquantized=frozenset(stored.kept & frozenset(COMPONENTS)),
+        unquantized_format=stored.kept_name,
         family=family,
         max_context_tokens=context,
         warnings=tuple(keys.warnings),

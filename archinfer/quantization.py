@@ -15,10 +15,14 @@ __all__ = ["StoredFormat", "stored_format"]
 
 @dataclass(frozen=True, slots=True)
 class StoredFormat:
-    """A weight format by name, and the components that stay at 16 bits in it."""
+    """A weight format by name, the components it leaves out, and the format those have.
+
+    Embedding, head and n-gram tables are at 16 bits at least, whatever `kept_name` says.
+    """
 
     name: str
     kept: frozenset[str] = OUTSIDE_COMPONENTS
+    kept_name: str = "bf16"
 
 
 _DTYPES = {
@@ -136,8 +140,8 @@ def stored_format(keys: ConfigKeys) -> StoredFormat:
         keys.warnings.append(f"quantization {method!r} is not known; weights taken as {base}")
         return StoredFormat(base)
     if keys.raw("expert_dtype") == "fp4":
-        keys.notes.append("experts are stored in mxfp4, the rest in 8 bits (taken as 16 bits)")
-        return StoredFormat("mxfp4", _ALL - {"experts"})
+        keys.notes.append(f"experts are stored in mxfp4, the rest of the layers in {name}")
+        return StoredFormat("mxfp4", _ALL - {"experts"}, name)
     if method in ("mxfp4", "experts_int8"):
         return StoredFormat(name, _ALL - {"experts"})
     modules = section.raw("modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules")
