@@ -96,7 +96,8 @@ def family_shape(
     table = rules.vocab_size * hidden
     layer_active = (active_params - 2.0 * table) / layers
     routed_active = rules.routed_share * layer_active
-    routed = routed_active + (total_params - active_params) / layers
+    # A total below the active parameters is no model (the definition excludes it): priced dense.
+    routed = routed_active + np.maximum(total_params - active_params, 0.0) / layers
     group = LayerGroup(
         count=layers,
         shared_params=layer_active - routed_active,

@@ -353,9 +353,13 @@ def _print_explanation(console: Console, answer: Answer, blocks: bool) -> None:
 
 def _print_provenance(console: Console, answer: Answer) -> None:
     rows = []
+    # A price plays no part in an answer that did not ask for one.
+    silent = () if answer.question.price_per_hour is not None else ("price.", "compute.peak")
     for figure in answer.question.hardware.provenance():
+        if figure["key"].startswith(silent) and figure["source"] != "set by hand":
+            continue
         if figure["log_sd"] or figure["estimate"] or figure["source"] == "set by hand":
-            sure = f"x/÷ {math.exp(figure['log_sd']):.2f}" if figure["log_sd"] else ""
+            sure = f"x {math.exp(figure['log_sd']):.2f}" if figure["log_sd"] else ""
             rows.append([figure["key"], figure["text"], sure, figure["source"]])
     _table(
         console,

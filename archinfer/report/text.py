@@ -8,19 +8,19 @@ from collections.abc import Sequence
 
 __all__ = ["bar", "compact", "seconds", "speeds", "unicode_ok"]
 
-_STEPS = ((1e15, "Q"), (1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
+_STEPS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
 
 
 def compact(value: float, digits: int = 3) -> str:
     """A count in at most `digits` significant digits: 3.52T, 120B, 88."""
-    if value is None or not math.isfinite(value):
+    if not math.isfinite(value):
         return "-"
     rounded = float(f"{value:.{digits}g}")
     for factor, letter in _STEPS:
-        if rounded >= factor and letter != "Q" and (letter != "k" or rounded >= 1e4):
+        if rounded >= factor and (letter != "k" or rounded >= 1e4):
             scaled = rounded / factor
-            return f"{scaled:.{digits}g}{letter}" if scaled < 1000 else f"{scaled:,.0f}{letter}"
-    return f"{rounded:,.{digits}g}" if rounded < 1000 else f"{rounded:,.0f}"
+            return f"{scaled:{',.0f' if scaled >= 100 else f'.{digits}g'}}{letter}"
+    return f"{rounded:{',.0f' if rounded >= 100 else f'.{digits}g'}}"
 
 
 def seconds(value: float) -> str:

@@ -1,0 +1,252 @@
+"""Closed forms, published measurements and properties of the cost model."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+
+from archinfer.cost import decode_time, log_sd, speed_range, tokens_per_s
+from archinfer.deployment import Mapping
+from archinfer.family import FamilyRules, family_shape
+from archinfer.hardware import Hardware
+from archinfer.shape import Cache, LayerGroup, ModelShape
+from archinfer.spatial import all_reduce_cycles, best_side
+from archinfer.temporal import sync_latency_s
+from archinfer.terms import TERMS, Traffic
+from archinfer.work import experts_hit, memory, work
+
+WSE2 = Hardware.load("wse-2")
+WSE3 = Hardware.load("wse-3")
+# The constants of the WSE-2 fit, so that a later fit of the shipped profile moves no test here.
+PLAIN = WSE3.with_constants(
+    {
+        "cycles_per_weight": 0.813,
+        "fixed_time_per_layer": 6.34e-6,
+        "reductions_per_layer": 10.0,
+        "link.latency": 5e-6,
+        "compute.clock": 1.1e9,
+    }
+)
+
+
+def dense(layers: int, hidden: int, width: int, kv_heads: int, vocab: int) -> ModelShape:
+    heads = hidden // 128
+    group = LayerGroup(
+        count=layers,
+        shared_params=2 * hidden**2 + 2 * hidden * kv_heads * 128 + 3 * hidden * width + 2 * hidden,
+        vector_params=2 * hidden,
+        caches=(Cache(2 * kv_heads * 128, macs_per_token=2 * heads * 128),),
+    )
+    table = vocab * hidden
+    return ModelShape((group,), hidden, lookup_params=table, head_params=table, extra_params=hidden)
+
+
+LLAMA_8B = dense(32, 4096, 14336, 8, 128256)
+LLAMA_70B = dense(80, 8192, 28672, 8, 128256)
+
+
+def pass_time(hardware, shape, mapping, context=2000, bits=16.0, **kwargs):
+    traffic = Traffic(context_tokens=context, weight_bits=bits)
+    stored = memory(shape, context, 1, bits, 16)
+    return decode_time(hardware, shape, stored, mapping, traffic, **kwargs)
+
+
+def test_shapes_have_the_published_counts() -> None:
+    assert LLAMA_8B.total_params == 8_030_261_248
+    assert LLAMA_70B.total_params == LLAMA_70B.active_params == 70_553_706_496
+
+
+def test_all_reduce_is_hops_plus_tree_steps() -> None:
+    assert all_reduce_cycles(400.0, 1.0, 5.0) == 400 + 5 * 20
+    assert all_reduce_cycles(900.0, 1.0, 5.0) == 900 + 5 * 30
+
+
+@pytest.mark.parametrize(
+    ("layers", "hidden", "width", "measured"),
+    [
+        (32, 4096, 14336, {420: 2699.9, 540: 2501.5, 660: 2243.3}),
+        (40, 5120, 13824, {420: 2039.2, 540: 1899.4, 660: 1739.8}),
+        (80, 8192, 29568, {420: 839.7, 540: 824.3, 660: 787.1}),
+    ],
+)
+def test_waferllm_table_4(layers: int, hidden: int, width: int, measured: dict) -> None:
+    """Measured decode speeds on a WSE-2; its code runs multi-head shapes and times layers only."""
+    group = LayerGroup(
+        count=layers,
+        shared_params=4 * hidden**2 + 3 * hidden * width,
+        caches=(Cache(2 * hidden, macs_per_token=2 * hidden),),
+    )
+    shape = ModelShape((group,), hidden)
+    for side, speed in measured.items():
+        time = pass_time(WSE2, shape, Mapping(layers), context=4096, side=float(side))
+        layers_only = 1.0 / (time.total - time.head)
+        assert layers_only == pytest.approx(speed, rel=0.07)
+
+
+def test_speed_falls_as_the_region_grows() -> None:
+    sides = np.array([420.0, 540.0, 660.0])
+    time = pass_time(PLAIN, LLAMA_8B, Mapping(32.0), side=sides)
+    assert (np.diff(time.total) > 0).all()
+
+
+def test_wse2_constants_predict_the_wse3_without_refitting() -> None:
+    """1,800 tokens/s for 8B on one wafer, 450 for 70B on four: published without speculation."""
+    one = pass_time(PLAIN, LLAMA_8B, Mapping(32.0))
+    four = pass_time(PLAIN, LLAMA_70B, Mapping(20.0))
+    assert tokens_per_s(one) == pytest.approx(1800, rel=0.25)
+    assert tokens_per_s(four) == pytest.approx(450, rel=0.25)
+
+
+def test_founding_example_is_mostly_depth() -> None:
+    """88 layers on 88 wafers: links a quarter of the token, active size hardly read."""
+    speeds = []
+    for active in (20e9, 150e9, 300e9):
+        shape = family_shape(3e12, active, 88.0, FamilyRules())
+        time = pass_time(PLAIN, shape, Mapping(1.0), bits=8.0)
+        speeds.append(float(tokens_per_s(time)))
+        assert time.links == pytest.approx(88 * 5e-6, rel=0.05)
+    assert 420 < speeds[2] < speeds[1] < speeds[0] < 560
+    assert speeds[0] / speeds[2] < 1.2
+
+
+def test_terms_add_up_by_hand() -> None:
+    side, clock = 200.0, 1.1e9
+    shape = ModelShape((LayerGroup(count=4, shared_params=1e9),), 4096, head_params=5e8)
+    time = pass_time(PLAIN, shape, Mapping(2.0), side=side)
+    reduce = side + 5 * math.sqrt(side)
+    assert time.weights == pytest.approx(4 * 0.813 * 1e9 / side**2 / clock)
+    assert time.reductions == pytest.approx(4 * 10 * reduce / clock)
+    assert time.fixed == pytest.approx(4 * 6.34e-6)
+    assert time.links == pytest.approx(2 * (5e-6 + 4096 * 2 / 150e9))
+    head = 0.813 * 5e8 / side**2 / clock + 3 * reduce / clock + 6.34e-6
+    assert time.head == pytest.approx(head)
+    assert time.kv == time.compute == time.queue == time.draft == 0.0
+    assert time.total == pytest.approx(sum(getattr(time, t) for t in TERMS))
+
+
+@given(st.floats(5, 30), st.floats(1e5, 1e10), st.floats(0.5, 2), st.floats(0.5, 50))
+def test_best_side_is_the_minimum(r: float, work_cycles: float, hop: float, step: float) -> None:
+    def cycles(log_side: float) -> float:
+        side = math.exp(log_side)
+        return r * float(all_reduce_cycles(side, hop, step)) + work_cycles / side**2
+
+    found = float(best_side(r, work_cycles, hop, step))
+    best = minimize_scalar(cycles, bounds=(0.0, 9.0), method="bounded")
+    assert cycles(math.log(found)) <= best.fun * (1 + 1e-4)
+
+
+ANY_SHAPE = st.tuples(
+    st.floats(1e9, 1e11), st.floats(1.0, 30.0), st.integers(8, 120), st.integers(1, 8)
+)
+
+
+@given(ANY_SHAPE, st.sampled_from([4.5, 8.0, 16.0]), st.sampled_from(["wse-2", "wse-3"]))
+def test_never_faster_than_reading_the_active_weights(
+    numbers: tuple[float, float, int, int], bits: float, name: str
+) -> None:
+    active, sparsity, layers, per_stage = numbers
+    hardware = Hardware.load(name)
+    shape = family_shape(active * sparsity, active, float(layers), FamilyRules())
+    time = pass_time(hardware, shape, Mapping(float(per_stage)), bits=bits)
+    moved = work(shape, 2000, 1, bits, 16).weight_bytes
+    read_s = moved / (hardware.bandwidth_bytes_per_s * hardware.read_fraction)
+    assert time.total >= read_s
+
+
+@given(ANY_SHAPE, st.floats(1.01, 4.0))
+def test_time_grows_with_active_layers_context_and_users(
+    numbers: tuple[float, float, int, int], factor: float
+) -> None:
+    active, sparsity, layers, per_stage = numbers
+    total = active * sparsity * factor
+
+    def time(a=active, n=total, depth=float(layers), context=2000.0, users=1) -> float:
+        shape = family_shape(n, a, depth, FamilyRules())
+        stored = memory(shape, context, users, 8.0, 16)
+        traffic = Traffic(context_tokens=context, concurrency=users, weight_bits=8.0)
+        return float(decode_time(WSE3, shape, stored, Mapping(float(per_stage)), traffic).total)
+
+    base = time() * (1 - 1e-9)
+    assert time(a=min(active * factor, total)) >= base
+    assert time(n=total * factor) >= base
+    assert time(context=2000.0 * factor) >= base
+    assert time(users=500) >= base
+
+
+def test_scaling_is_the_derivative() -> None:
+    shape = family_shape(1e12, 4e10, 61.0, FamilyRules())
+    names, central, _ = WSE3.constants()
+    time = pass_time(WSE3, shape, Mapping(2.0), bits=8.0)
+    for name, value in zip(names, central, strict=True):
+        h = 1e-4
+        up, down = (
+            pass_time(
+                WSE3.with_constants({name: value * math.exp(s * h)}), shape, Mapping(2.0), bits=8.0
+            ).total
+            for s in (1, -1)
+        )
+        assert time.scaling[name] == pytest.approx((up - down) / (2 * h), rel=1e-3, abs=1e-12)
+
+
+def test_interval_is_first_order_propagation() -> None:
+    """Against sampling of the log-normal constants and the model error."""
+    shape = family_shape(1e12, 4e10, 61.0, FamilyRules())
+    names, central, covariance = WSE3.constants()
+    rng = np.random.default_rng(1)
+    draws = rng.multivariate_normal(np.log(central), covariance, size=20_000)
+    many = WSE3.with_constants({n: np.exp(draws[:, i]) for i, n in enumerate(names)})
+    sampled = np.log(pass_time(many, shape, Mapping(2.0), bits=8.0).total)
+    time = pass_time(WSE3, shape, Mapping(2.0), bits=8.0)
+    spread = float(log_sd(WSE3, time))
+    assert spread == pytest.approx(
+        math.hypot(float(np.std(sampled)), WSE3.model_error_log_sd), rel=0.05
+    )
+    p05, p50, p95 = (float(v) for v in speed_range(WSE3, time, 1.0, 1.0))
+    assert p05 < p50 < p95
+    assert p50 == pytest.approx(float(tokens_per_s(time)))
+
+
+def test_queue_is_the_slowest_stage_once_per_user() -> None:
+    shape = family_shape(1e12, 4e10, 61.0, FamilyRules())
+    stored = memory(shape, 2000, 1000, 8.0, 16)
+    one = decode_time(WSE3, shape, stored, Mapping(1.0), Traffic(2000, 1, 8.0))
+    many = decode_time(WSE3, shape, stored, Mapping(1.0), Traffic(2000, 1000, 8.0))
+    layer = (one.weights + one.kv + one.reductions + one.fixed) / 61
+    assert many.total == pytest.approx(1000 * max(layer, one.head))
+
+
+def test_experts_hit() -> None:
+    assert experts_hit(256.0, 8.0, 1.0) == pytest.approx(8.0)
+    assert experts_hit(8.0, 2.0, 2.0) == pytest.approx(8 * (1 - 0.75**2))
+    assert experts_hit(64.0, 8.0, 1e6) == pytest.approx(64.0)
+    assert experts_hit(1.0, 1.0, 5.0) == 1.0
+
+
+def test_sync_latency_interpolates_and_crosses_domains() -> None:
+    a100 = Hardware.load("a100-80gb")
+    sizes, times = a100.sync_group_sizes, a100.sync_latency_s
+    for size, time in zip(sizes, times, strict=True):
+        if size <= a100.scale_up_size:
+            assert sync_latency_s(a100, size) == pytest.approx(time)
+    assert sync_latency_s(a100, 16.0) > sync_latency_s(a100, 8.0) + a100.link_latency_s
+
+
+@pytest.mark.parametrize(
+    ("context", "group", "printed"),
+    [(4096, 8, 86), (4096, 32, 290), (4096, 128, 776),
+     (131072, 8, 80), (131072, 32, 271), (131072, 128, 743)],
+)  # fmt: skip
+def test_liminal_llama_405b(context: int, group: int, printed: int) -> None:
+    """The six printed entries of LIMINAL (arXiv:2507.14397): Llama-405B, 8-bit weights and KV."""
+    layers, hidden = 126, 16384
+    per_layer = 405e9 / layers
+    cache = Cache(2 * 8 * 128, macs_per_token=2 * hidden)
+    shape = ModelShape((LayerGroup(layers, per_layer, caches=(cache,)),), hidden)
+    traffic = Traffic(context_tokens=context, weight_bits=8.0, kv_bits=8)
+    stored = memory(shape, context, 1, 8.0, 8)
+    hardware = Hardware.load("liminal-hbm3")
+    time = decode_time(hardware, shape, stored, Mapping(float(layers), float(group)), traffic)
+    assert round(float(tokens_per_s(time))) == printed

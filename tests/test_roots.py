@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize.elementwise import find_root
+
+from archinfer.roots import last_nonnegative
+
+
+def test_agrees_with_scipy() -> None:
+    rng = np.random.default_rng(0)
+    slope, bend, shift = rng.uniform(0.1, 5.0, (3, 500))
+
+    def f(x: np.ndarray, i: np.ndarray) -> np.ndarray:
+        return shift[i] - slope[i] * x - bend[i] * np.expm1(x)
+
+    low, high = np.full(500, -3.0), np.full(500, 10.0)
+    ours = last_nonnegative(f, low, high)
+    theirs = find_root(lambda x, i: f(x, i.astype(int)), (low, high), args=(np.arange(500.0),)).x
+    assert np.allclose(ours, theirs, rtol=0, atol=1e-10)
+    assert (f(ours, np.arange(500)) >= 0.0).all()
+
+
+@given(
+    st.floats(-5, 5), st.floats(-5, 5), st.sampled_from(["step", "flat", "cube"]), st.floats(0, 9)
+)
+def test_ends_and_plateaus(start: float, at: float, kind: str, width: float) -> None:
+    shapes = {
+        "step": lambda x: np.where(x <= at, 1.0, -1.0),
+        "flat": lambda x: np.minimum(at - x, 0.0) + 0.0,
+        "cube": lambda x: (at - x) ** 3,
+    }
+    low, high = np.array([start]), np.array([start + width])
+    found = last_nonnegative(lambda x, _: shapes[kind](x), low, high)[0]
+    if start > at:
+        assert found == -np.inf
+    else:
+        # (at - x)^3 underflows to zero a little above `at`.
+        assert found == pytest.approx(min(at, start + width), abs=1e-6)
+
+
+def test_empty_bracket() -> None:
+    found = last_nonnegative(lambda x, _: x, np.array([1.0]), np.array([0.0]))
+    assert found[0] == -np.inf

@@ -1,0 +1,276 @@
+"""The region is exact, monotone, and says what draws its edges."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from archinfer.answer import answer
+from archinfer.constraints import Candidate, slacks
+from archinfer.deployment import Mapping
+from archinfer.errors import InputError
+from archinfer.hardware import Hardware
+from archinfer.question import Question
+from archinfer.solver import mappings, solve
+from tests.exactness import agreement
+
+WSE3 = Hardware.load("wse-3")
+WHOLE = WSE3.with_value("memory.usable_fraction", "1")
+FOUNDING = Question(WSE3)
+PHYSICS = Question(WHOLE, habits=None, weights=("fp8",))
+
+
+@pytest.mark.parametrize(
+    ("question", "points"),
+    [
+        (FOUNDING, 40_000),
+        (FOUNDING.with_(observed=True), 20_000),
+        (FOUNDING.with_(habits=None, nodes=(70, 100)), 20_000),
+        (FOUNDING.with_(nodes=(4, 20), concurrency=64, context_tokens=32_000), 10_000),
+        (Question(Hardware.load("b200"), nodes=(1, 64), tokens_per_s=60.0, concurrency=16), 10_000),
+    ],
+    ids=["founding", "observed", "physics 70:100", "users", "b200"],
+)
+def test_membership_equals_the_constraints(question: Question, points: int) -> None:
+    found = agreement(solve(question), points, seed=points)
+    assert found.points >= points - 3
+    assert found.inside > points // 100, "the points must straddle the region"
+    assert found.differing == 0
+
+
+def exact_most(question: Question, layers: float, per_stage: float, bits: float) -> float:
+    """Largest total from the definition: usable memory less exactly what else is stored."""
+    region = solve(question)
+    mine = (region.slices.layers == layers) & (region.slices.layers_per_stage == per_stage)
+    i = int(np.flatnonzero(mine)[np.argmax(region.total_high[mine])])
+    candidate = Candidate(
+        question,
+        region.total_high[i],
+        region.total_high_at[i],
+        layers,
+        Mapping(per_stage),
+        bits,
+    )
+    share = layers / per_stage
+    rest = candidate.memory.kv + candidate.memory.other
+    assert region.total_high_by[i] == "capacity"
+    expected = (share * WHOLE.memory_capacity_bytes - rest) * 8 / bits
+    assert region.total_high[i] == pytest.approx(expected, rel=1e-9)
+    # KV cache: 88 layers, 8,000 tokens, 8 heads of 128, keys and values of two bytes.
+    assert candidate.memory.kv == pytest.approx(layers * 8000 * 2 * 8 * 128 * 2)
+    return float(region.total_high[i])
+
+
+def test_capacity_of_88_wafers_in_8_16_and_4_5_bits() -> None:
+    eight = exact_most(PHYSICS, 88.0, 1.0, 8.0)
+    assert eight == pytest.approx(3.872e12, rel=2e-3)
+    assert eight < 3.872e12
+    sixteen = exact_most(PHYSICS.with_(weights=("bf16",)), 88.0, 1.0, 16.0)
+    assert sixteen == pytest.approx(eight / 2, rel=1e-5)
+    small = exact_most(PHYSICS.with_(weights=("nvfp4",)), 88.0, 1.0, 4.5)
+    assert small == pytest.approx(eight * 8 / 4.5, rel=1e-5)
+
+
+def test_layers_are_whole() -> None:
+    """With 89 layers a wafer holds two, so the capacity halves (89 / 2 of 88)."""
+    region = solve(PHYSICS)
+
+    def most(layers: int) -> float:
+        return float(region.total_high[region.slices.layers == layers].max())
+
+    assert most(89) == pytest.approx(most(88) * 44.5 / 88, rel=1e-3)
+    assert most(176) == pytest.approx(most(88), rel=1e-2)
+    assert most(44) == pytest.approx(most(88) / 2, rel=1e-3)
+
+
+def test_mappings_are_every_distinct_way() -> None:
+    depth, per_stage, group = mappings(np.array([7.0]), 7, True)
+    assert sorted(per_stage) == [1.0, 2.0, 3.0, 4.0, 7.0]
+    assert set(depth) == {7.0}
+    assert set(group) == {1.0}
+    for layers in (1, 5, 61, 88, 126):
+        for nodes in (1, 2, 7, 88):
+            _, per_stage, _ = mappings(np.array([float(layers)]), nodes, True)
+            stages = np.ceil(layers / per_stage)
+            brute = {int(np.ceil(layers / np.ceil(layers / u))) for u in range(1, nodes + 1)}
+            assert set(stages.astype(int)) == brute
+            assert (stages <= nodes).all()
+
+
+QUESTIONS = st.builds(
+    lambda nodes, speed, context, users, habits, weights: Question(
+        WSE3,
+        nodes=(nodes, nodes),
+        tokens_per_s=speed,
+        context_tokens=context,
+        concurrency=users,
+        weights=(weights,),
+        habits=FOUNDING.habits if habits else None,
+        layers=(1.0, 130.0),
+    ),
+    st.integers(1, 120),
+    st.floats(50, 5000),
+    st.integers(1, 200_000),
+    st.integers(1, 64),
+    st.booleans(),
+    st.sampled_from(["bf16", "fp8", "nvfp4"]),
+)
+
+
+def points_inside(question: Question, seed: int = 0) -> tuple[np.ndarray, ...] | None:
+    region = solve(question)
+    if not region.feasible:
+        return None
+    rng = np.random.default_rng(seed)
+    slot = rng.integers(0, len(region.slices), 40)
+    low, high = np.log(region.active_low[slot]), np.log(region.active_high[slot])
+    active = np.exp(low + (high - low) * rng.uniform(0.001, 0.999, 40))
+    n_low, n_high = region.total_interval(active, slot)
+    keep = n_low <= n_high
+    slot, active, n_low, n_high = slot[keep], active[keep], n_low[keep], n_high[keep]
+    total = n_low * (n_high / n_low) ** rng.uniform(0.001, 0.999, len(active))
+    return total, active, region.slices.layers[slot]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(QUESTIONS, st.sampled_from(["nodes", "memory", "target", "context", "users"]),
+       st.floats(1.05, 3.0))  # fmt: skip
+def test_monotone(question: Question, what: str, factor: float) -> None:
+    """Points of a region stay inside when the question gets easier; harder ones add none."""
+    node = question.nodes[1]
+    easier = {
+        "nodes": question.with_(nodes=(int(node * factor) + 1,) * 2),
+        "memory": question.with_(hardware=WSE3.with_constants({"memory.capacity": 44e9 * factor})),
+        "target": question.with_(tokens_per_s=question.tokens_per_s / factor),
+        "context": question.with_(context_tokens=max(1, int(question.context_tokens / factor))),
+        "users": question.with_(concurrency=max(1, int(question.concurrency / factor))),
+    }[what]
+    inside = points_inside(question)
+    if inside is None:
+        return
+    total, active, layers = inside
+    nodes = np.full(len(total), float(easier.nodes[1]))
+    kept = solve(easier).contains(total, active, layers, nodes, question.weights[0])
+    assert kept.all()
+
+
+def test_edges_are_where_a_slack_is_zero() -> None:
+    region = solve(FOUNDING)
+    checked = 0
+    for i in np.linspace(0, len(region.slices) - 1, 60).astype(int):
+        total, active = region.total_high[i], region.total_high_at[i]
+        candidate = Candidate(
+            FOUNDING,
+            total,
+            active,
+            region.slices.layers[i],
+            Mapping(region.slices.layers_per_stage[i]),
+            region.slices.weight_bits[i],
+        )
+        found = slacks(candidate)
+        name = str(region.total_high_by[i]).split(" with ")[0]
+        assert float(found[name]) == pytest.approx(0.0, abs=1e-6)
+        assert min(float(v) for v in found.values()) >= -1e-9
+        checked += 1
+    assert checked == 60
+
+
+def test_observed_region_lies_in_the_predicted_interval() -> None:
+    question = FOUNDING.with_(observed=True)
+    total, active, layers = points_inside(question) or ((), (), ())
+    assert len(total) > 20
+    # Far too slow and far too fast are outside.
+    for speed in (1.0, 1e5):
+        other = solve(question.with_(tokens_per_s=speed))
+        nodes = np.full(len(total), 88.0)
+        assert not other.contains(total, active, layers, nodes, "fp8").any()
+
+
+def test_what_is_known_is_kept() -> None:
+    question = FOUNDING.with_(total=(2e12, 4e12), active=(1e11, 2e11), layers=(60.0, 90.0))
+    region = solve(question)
+    assert region.total_low.min() == pytest.approx(2e12, rel=1e-9)
+    assert region.total_high.max() <= 4e12 * (1 + 1e-9)
+    assert region.active_low.min() == pytest.approx(1e11, rel=1e-9)
+    assert region.slices.layers.min() >= 60
+    assert region.slices.layers.max() <= 90
+
+
+def test_conflicts_name_what_would_have_to_give() -> None:
+    fast = answer(FOUNDING.with_(tokens_per_s=1e9))
+    assert not fast.feasible
+    assert fast.conflict is not None
+    assert fast.conflict.relaxations[0].constraints == ("speed",)
+    small = answer(FOUNDING.with_(nodes=(1, 1), total=(1e12, 2e12)))
+    assert small.conflict is not None
+    by_name = {r.constraints[0]: r for r in small.conflict.relaxations}
+    assert set(by_name) == {"capacity", "total asked"}
+    # 1 T parameters of 4.5 bits on wafers of 91 % of 44 GB.
+    assert by_name["capacity"].factor == pytest.approx(1e12 * 4.5 / 8 / (0.91 * 44e9), rel=0.02)
+    assert f"{int(np.ceil(by_name['capacity'].factor))} wafers" in by_name["capacity"].text
+
+
+def test_fewest_nodes_are_named() -> None:
+    found = answer(FOUNDING.with_(nodes=(1, 100), total=(2e12, np.inf), weights=("fp8",)))
+    nodes = found.ranges["nodes"]
+    assert nodes.low.value == pytest.approx(np.ceil(2e12 / (0.91 * 44e9)), abs=2)
+    assert "capacity" in nodes.low.by
+    again = solve(found.question.with_(nodes=(1, int(nodes.low.value) - 1)))
+    assert not again.feasible
+
+
+def test_architectures_are_really_feasible() -> None:
+    for question in (FOUNDING, FOUNDING.with_(habits=None), FOUNDING.with_(observed=True)):
+        found = answer(question)
+        assert len(found.architectures) >= 5
+        for design in found.architectures:
+            arch = design.architecture
+            count = arch.parameters()
+            assert (count.total, count.active) == (design.total_params, design.active_params)
+            assert arch.hidden_size % 128 == 0
+            assert min(design.slack.values()) >= 0.0
+            assert design.nodes <= 88
+            assert design.accepted_needed <= 3.0 or question.observed
+            assert design.bottleneck in design.time_s
+            p05, p50, p95 = design.speed
+            assert p05 < p50 < p95
+            if not question.observed:
+                best = 3.0 / design.time_s["total"]
+                assert best >= question.tokens_per_s
+
+
+def test_power_and_price_bound_the_nodes() -> None:
+    limited = solve(FOUNDING.with_(power_w=20 * 23e3))
+    assert limited.slices.nodes.max() == 20
+    priced = FOUNDING.with_(
+        hardware=WSE3.with_value("price.rent", "10 USD/h"), price_per_hour=105.0
+    )
+    assert solve(priced).slices.nodes.max() == 10
+
+
+def test_throughput_bounds_active() -> None:
+    free = solve(FOUNDING.with_(concurrency=200))
+    asked = solve(FOUNDING.with_(concurrency=200, throughput_tokens_per_s=170_000.0))
+    assert asked.active_high.max() < free.active_high.max()
+    assert "throughput" in set(asked.active_high_by)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"nodes": (0, 0)},
+        {"nodes": (5, 4)},
+        {"tokens_per_s": 0.0},
+        {"tokens_per_s": float("nan")},
+        {"context_tokens": 0},
+        {"concurrency": 0},
+        {"speculation": (0.0, 1.0)},
+        {"weights": ("fp3",)},
+        {"weights": ()},
+        {"kv": "fp3"},
+        {"total": (4e12, 2e12)},
+    ],
+)
+def test_wrong_questions_are_refused(change: dict) -> None:
+    with pytest.raises(InputError):
+        FOUNDING.with_(**change)
