@@ -39,7 +39,7 @@ _HARMLESS_KEY = re.compile(
     r"prefix|query_pre_attn|attn_factor|residual_in_fp32|"
     r"rescale_prenorm|embedding_std|ep_size|router_dtype|aux_free|freeze|sparsity_pattern|"
     r"router_bias_update|cache_implementation|torchscript|pruned_heads|is_decoder|"
-    r"is_encoder_decoder|tie_encoder|cross_attention|finetuning|task_specific|"
+    r"is_encoder_decoder|tie_encoder|finetuning|task_specific|"
     r"moe_norm_min|kda_|gate_lower_bound|situ|cpu_offload|fp32|interleave$|use_rms_norm|"
     r"index_topk_freq|enable_moe_fp32|overlap|use_flash|attention_probs|"
     r"_bos_|_eos_|_pad_|begin_suppress|suppress|decoder_start|forced_|diversity|repetition|"

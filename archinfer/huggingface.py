@@ -9,8 +9,8 @@ from archinfer.architecture import COMPONENTS, Architecture, group_layers
 from archinfer.configfile import read_json_object
 from archinfer.configkeys import ConfigKeys
 from archinfer.errors import InputError
-from archinfer.hf_families import ARCHITECTURE_ALIASES, FAMILIES, SAME_AS, Reading, generic
 from archinfer.quantization import StoredFormat, stored_format
+from archinfer.readers import ARCHITECTURE_ALIASES, FAMILIES, SAME_AS, Reading, generic
 
 __all__ = ["from_config", "known_families", "load_architecture", "load_config"]
 

@@ -83,8 +83,10 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([BT])(?:\s+average)?")
 
 
 def _first_number(text: str | None) -> float | None:
-    """The first figure in an announcement, the stated average where there is one."""
+    """The first figure in an announcement, the average of a range where one is stated."""
     found = list(_NUMBER.finditer(text or ""))
+    if "-" in (text or "") and "average" not in (text or ""):
+        return None
     if not found:
         return None
     chosen = next((m for m in found if m.group(0).endswith("average")), found[0])
@@ -92,12 +94,12 @@ def _first_number(text: str | None) -> float | None:
 
 
 def _rounding(text: str | None) -> float:
-    """Relative half unit of an announced figure's last digit."""
+    """Relative unit of an announced figure's last digit: makers round and cut."""
     found = _NUMBER.search(text or "")
     if found is None:
         return 0.0
     digits = len(found.group(1).partition(".")[2])
-    return 0.5 * 10.0**-digits / float(found.group(1))
+    return 10.0**-digits / float(found.group(1))
 
 
 @cache

@@ -1,0 +1,259 @@
+"""One reader for each family of Hugging Face configs, by `model_type`.
+
+Each reader follows its family's modelling code (transformers, or the code a maker ships with the
+weights): which keys it uses, what it takes for keys that files leave out, and which parameters it
+allocates. Biases that only correct router scores are buffers there and are not counted, except
+where a class holds them as parameters (ERNIE 4.5, AFMoE).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from archinfer.configkeys import ConfigKeys
+from archinfer.readers.common import EXPERT_WIDTH, Reading, Style, plain, read_tied
+from archinfer.readers.grouped import (
+    read_arctic,
+    read_dbrx,
+    read_ernie,
+    read_gemma4,
+    read_granite_shared,
+    read_grok,
+    read_hunyuan,
+    read_llama4,
+    read_mimo_v2,
+    read_minimax,
+    read_minimax_m2,
+    read_minimax_m3,
+    read_phimoe,
+    read_step3,
+    read_step35,
+)
+from archinfer.readers.hybrid import (
+    read_jamba,
+    read_lfm2,
+    read_nemotron_h,
+    read_nemotron_nas,
+    read_qwen_linear,
+)
+from archinfer.readers.latent import read_deepseek_v4, read_kimi_linear, read_latent, read_longcat
+
+__all__ = ["ARCHITECTURE_ALIASES", "FAMILIES", "SAME_AS", "Reading", "generic"]
+
+
+def generic(keys: ConfigKeys) -> Reading:
+    """A family nobody told us of, read as a Llama-like decoder, saying what was assumed."""
+    if keys.has("kv_lora_rank"):
+        keys.warnings.append("read as multi-head latent attention of DeepSeek-V3's kind")
+        return read_latent(keys)
+    bias = keys.flag("attention_bias", "qkv_bias", "use_qkv_bias", "use_bias")
+    qk_norm = keys.flag("use_qk_norm", "qk_norm")
+    style = Style(
+        qkv_bias=bias,
+        o_bias=bias and keys.has("attention_bias", "use_bias"),
+        qk_norm="head" if qk_norm else "none",
+        mlp_bias="mlp_bias",
+        window="all",
+        expert_width=not keys.has(*EXPERT_WIDTH),
+        shared_gate=False,
+    )
+    keys.warnings.append(
+        "read as a decoder of Llama's kind: gated feed-forward of three matrices, one RMSNorm "
+        f"before each branch, {'q/k norms' if qk_norm else 'no q/k norms'}, "
+        f"{'biases' if bias else 'no biases'} on the attention, "
+        f"{'tied' if read_tied(keys, False) else 'untied'} head"
+    )
+    return plain(style)(keys)
+
+
+_BIASED = Style(qkv_bias="attention_bias", o_bias="attention_bias")
+_LLAMA = replace(_BIASED, mlp_bias="mlp_bias", decoys=("sliding_window",))
+_MISTRAL = Style(window="all", window_default=4096, defaults={"num_key_value_heads": 8})
+_QWEN2 = Style(qkv_bias=True, window="switched")
+_QWEN3 = replace(_BIASED, qk_norm="head", window="switched", decoys=("use_qk_norm", "qkv_bias"))
+_GEMMA = replace(_BIASED, tied=True, defaults={"head_dim": 256})
+_GEMMA2 = replace(
+    _GEMMA, norms_after=1, window="every", window_every=2, window_default=4096,
+    final_norm_vectors=1,
+)  # fmt: skip
+_GEMMA3 = replace(
+    _GEMMA2, qk_norm="head", window_every=6,
+    defaults={
+        "head_dim": 256, "vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4,
+        "hidden_size": 2304, "num_hidden_layers": 26, "intermediate_size": 9216,
+    },
+)  # fmt: skip
+_GLM_MOE = Style(
+    qkv_bias="attention_bias", qk_norm="head", qk_norm_key="use_qk_norm", qk_norm_default=False
+)
+_GPT_OSS = replace(
+    _BIASED, bias_default=True, sinks=True, expert_width=True, expert_bias=True, router_bias=True,
+    window="every", window_every=2, window_default=128, defaults={"head_dim": 64},
+)  # fmt: skip
+_COHERE = replace(
+    _BIASED, parallel=True, tied=True, qk_norm="projection", qk_norm_key="use_qk_norm",
+    qk_norm_default=False,
+)  # fmt: skip
+
+FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
+    "afmoe": plain(
+        replace(
+            _BIASED, qk_norm="head", norms_after=1, gate="full", router_bias=True, window="every",
+            window_every=4, window_default=1024,
+        )
+    ),
+    "arcee": plain(replace(_LLAMA, matrices=2)),
+    "arctic": read_arctic,
+    "cohere": plain(_COHERE),
+    "cohere2": plain(replace(_COHERE, qk_norm="none", qk_norm_key="", window="every",
+                              window_every=4, window_default=4096)),
+    "dbrx": read_dbrx,
+    "deepseek_v2": read_latent,
+    "deepseek_v3": read_latent,
+    "deepseek_v32": read_latent,
+    "deepseek_v4": read_deepseek_v4,
+    "dots1": plain(replace(_BIASED, qk_norm="head", decoys=("sliding_window",))),
+    "ernie4_5": read_ernie,
+    "ernie4_5_moe": read_ernie,
+    "cwm": plain(replace(_LLAMA, decoys=("sliding_window", "layer_types"))),
+    "exaone4": plain(Style(qk_norm="head", norms_before=0, norms_after=1, window="every",
+                            window_every=4)),
+    "exaone_moe": plain(
+        Style(qk_norm="head", window="every", window_every=4)
+    ),
+    "flex_olmo": plain(
+        replace(_BIASED, qk_norm="projection", norms_before=0, norms_after=1, expert_width=True)
+    ),
+    "gemma": plain(_GEMMA),
+    "gemma2": plain(_GEMMA2),
+    "gemma3_text": plain(_GEMMA3),
+    "gemma4_text": read_gemma4,
+    "glm": plain(Style(qkv_bias="attention_bias", bias_default=True)),
+    "glm4": plain(Style(qkv_bias="attention_bias", bias_default=True, norms_after=1)),
+    "glm4_moe": plain(_GLM_MOE),
+    "glm4_moe_lite": read_latent,
+    "glm4v_moe_text": plain(replace(_GLM_MOE, bias_default=True, qk_norm="none",
+                                     qk_norm_key="", decoys=("use_qk_norm",))),
+    "glm_moe_dsa": read_latent,
+    "gpt_oss": plain(_GPT_OSS),
+    "granite": plain(_LLAMA),
+    "granitemoe": plain(replace(_BIASED, expert_width=True)),
+    "granitemoeshared": read_granite_shared,
+    "grok-1": read_grok,
+    "grok-2": read_grok,
+    "helium": plain(_LLAMA),
+    "hunyuan": read_hunyuan,
+    "hunyuan_v1_dense": read_hunyuan,
+    "hunyuan_v1_moe": read_hunyuan,
+    "hy_v3": plain(replace(_BIASED, qk_norm="head", mlp_bias="mlp_bias",
+                            decoys=("qk_norm",), defaults={"head_dim": 128})),
+    "internlm3": plain(replace(_LLAMA, qkv_bias="qkv_bias", o_bias="bias")),
+    "jamba": read_jamba,
+    "kimi_k2": read_latent,
+    "kimi_linear": read_kimi_linear,
+    "lfm2": read_lfm2,
+    "lfm2_moe": read_lfm2,
+    "llama": plain(_LLAMA),
+    "llama4_text": read_llama4,
+    "longcat_flash": read_longcat,
+    "mimo": plain(_QWEN2),
+    "mimo_v2_flash": read_mimo_v2,
+    "minimax": read_minimax,
+    "minimax_m1": read_minimax,
+    "minimax_m2": read_minimax_m2,
+    "minimax_m3": read_minimax_m3,
+    "minimax_text_01": read_minimax,
+    "ministral": plain(_MISTRAL),
+    "ministral3": plain(replace(_MISTRAL, window="none")),
+    "mistral": plain(_MISTRAL),
+    "mistral4": read_latent,
+    "mixtral": plain(Style(expert_width=True, window="all", defaults={"num_key_value_heads": 8})),
+    "nemotron": plain(replace(_LLAMA, matrices=2, norm_vectors=2)),
+    "nemotron-nas": read_nemotron_nas,
+    "nemotron_h": read_nemotron_h,
+    "olmo": plain(replace(_BIASED, norm_vectors=0)),
+    "olmo2": plain(replace(_BIASED, qk_norm="projection", norms_before=0, norms_after=1)),
+    "olmo3": plain(replace(_BIASED, qk_norm="projection", norms_before=0, norms_after=1,
+                            window="every", window_every=4, window_default=4096)),
+    "olmoe": plain(replace(_BIASED, qk_norm="projection", expert_width=True)),
+    "phi3": plain(Style(window="all")),
+    "phimoe": read_phimoe,
+    "qwen2": plain(_QWEN2),
+    "qwen2_moe": plain(Style(qkv_bias="qkv_bias", bias_default=True, window="switched",
+                              shared_gate=True)),
+    "qwen3": plain(_QWEN3),
+    "qwen3_5_moe_text": read_qwen_linear,
+    "qwen3_5_text": read_qwen_linear,
+    "qwen3_moe": plain(replace(_QWEN3, decoys=("use_qk_norm", "qkv_bias"))),
+    "qwen3_next": read_qwen_linear,
+    "sarvam_moe": plain(replace(_GLM_MOE, qk_norm_default=True)),
+    "seed_oss": plain(
+        Style(
+            qkv_bias="attention_bias", bias_default=True, o_bias="attention_out_bias",
+            o_bias_default=False, mlp_bias="mlp_bias", mlp_bias_default=False,
+            defaults={"head_dim": 128},
+        )
+    ),
+    "smollm3": plain(replace(_LLAMA, tied=True, decoys=("no_rope_layers", "sliding_window",
+                                                         "no_rope_layer_interval"))),
+    "solar_open": plain(_BIASED),
+    "starcoder2": plain(Style(qkv_bias="use_bias", o_bias="use_bias", mlp_bias="use_bias",
+                               bias_default=True, matrices=2, norm_vectors=2, tied=True,
+                               window="all", defaults={"num_key_value_heads": 2})),
+    "step3_text": read_step3,
+    "step3p5": read_step35,
+    "youtu": read_latent,
+}  # fmt: skip
+"""Readers by `model_type`."""
+
+SAME_AS = {
+    "gemma3": "gemma3_text",
+    "gemma4": "gemma4_text",
+    "git": "grok-2",
+    "glm4v_moe": "glm4v_moe_text",
+    "kimi_k25": "kimi_k2",
+    "kimi_k3": "kimi_linear",
+    "llama4": "llama4_text",
+    "minimax_m3_vl": "minimax_m3",
+    "minimax_m3_vl_text": "minimax_m3",
+    "mistral_large_3": "deepseek_v3",
+    "mimo_v2": "mimo_v2_flash",
+    "qwen2_5_vl": "qwen2",
+    "qwen2_5_vl_text": "qwen2",
+    "qwen2_vl": "qwen2",
+    "qwen2_vl_text": "qwen2",
+    "qwen3_5": "qwen3_5_text",
+    "qwen3_5_moe": "qwen3_5_moe_text",
+    "qwen3_vl": "qwen3",
+    "qwen3_vl_moe": "qwen3_moe",
+    "qwen3_vl_moe_text": "qwen3_moe",
+    "qwen3_vl_text": "qwen3",
+    "sarvam_mla": "deepseek_v3",
+    "step3_vl": "step3_text",
+    "step3p7": "step3p5",
+    "yi": "llama",
+    "Yi": "llama",
+}
+"""Model types that read like another."""
+
+ARCHITECTURE_ALIASES = {
+    "ArcticForCausalLM": "arctic",
+    "DeciLMForCausalLM": "nemotron-nas",
+    "DeepseekV2ForCausalLM": "deepseek_v2",
+    "DeepseekV32ForCausalLM": "deepseek_v32",
+    "DeepseekV3ForCausalLM": "deepseek_v3",
+    "DeepseekV4ForCausalLM": "deepseek_v4",
+    "GptOssForCausalLM": "gpt_oss",
+    "Grok1ForCausalLM": "grok-2",
+    "Grok1ModelForCausalLM": "grok-1",
+    "LlamaForCausalLM": "llama",
+    "LongcatFlashForCausalLM": "longcat_flash",
+    "LongcatFlashNgramForCausalLM": "longcat_flash",
+    "MistralForCausalLM": "mistral",
+    "MixtralForCausalLM": "mixtral",
+    "Qwen2ForCausalLM": "qwen2",
+    "Qwen3ForCausalLM": "qwen3",
+    "Qwen3MoeForCausalLM": "qwen3_moe",
+}
+"""Families by class name, for files without a usable `model_type`."""

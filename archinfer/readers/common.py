@@ -1,0 +1,420 @@
+"""What the readers of config files share: the keys of ordinary decoders, the styles of families."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from archinfer.architecture import (
+    Attention,
+    DenseMLP,
+    FeedForward,
+    LayerBlock,
+    Mixer,
+    MoE,
+    Parallel,
+    Piece,
+    Sublayer,
+)
+from archinfer.configkeys import ConfigKeys
+
+__all__ = [
+    "EXPERTS",
+    "EXPERT_WIDTH",
+    "HEADS",
+    "HIDDEN",
+    "KV_HEADS",
+    "LAYERS",
+    "SCORE_BIASES",
+    "SHARED_EXPERTS",
+    "TOP_K",
+    "Reading",
+    "Style",
+    "make_blocks",
+    "make_reading",
+    "moe_layers",
+    "plain",
+    "read_attention",
+    "read_core",
+    "read_dense",
+    "read_experts",
+    "read_feed_forwards",
+    "read_heads",
+    "read_mtp",
+    "read_switch",
+    "read_tied",
+    "read_windows",
+    "refuse_leftovers",
+]
+
+EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
+TOP_K = (
+    "num_experts_per_tok",
+    "num_experts_per_token",
+    "experts_per_token",
+    "moe_topk",
+    "moe_k",
+    "moe_top_k",
+    "top_k_experts",
+)
+EXPERT_WIDTH = ("moe_intermediate_size", "expert_ffn_hidden_size")
+SHARED_EXPERTS = (
+    "n_shared_experts",
+    "num_shared_experts",
+    "num_shared_expert",
+    "moe_num_shared_experts",
+)
+LAYERS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer")
+HIDDEN = ("hidden_size", "d_model", "n_embd")
+HEADS = ("num_attention_heads", "n_heads", "n_head")
+KV_HEADS = ("num_key_value_heads", "num_attention_groups", "num_kv_heads")
+SCORE_BIASES = (
+    "use_routing_bias",
+    "use_moe_router_bias",
+    "moe_router_enable_expert_bias",
+    "use_expert_bias",
+    "moe_use_aux_free",
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a reader found: the fields of an `Architecture`."""
+
+    layers: list[LayerBlock]
+    hidden: int
+    vocab: int
+    tied: bool
+    head_bias: bool = False
+    final_norm_vectors: int = 1
+    outside: tuple[Piece, ...] = ()
+    unread: int = 0
+    mtp_layers: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a family of ordinary decoders differs from Llama.
+
+    Attributes:
+        qkv_bias, o_bias: a key that switches the bias, or a fixed answer.
+        bias_default: what the keys are where a file leaves them out.
+        o_bias_default, mlp_bias_default: the same for those keys alone (None: bias_default).
+        qk_norm: kind of q/k norm, and the key that switches it ("": always).
+        norms_before, norms_after, norm_vectors: norms of each branch.
+        parallel: attention and feed-forward side by side under one norm.
+        matrices: matrices of a feed-forward.
+        mlp_bias: key of its biases, or a fixed answer.
+        expert_width: experts are as wide as `intermediate_size` says.
+        shared_gate: the shared expert has a one-row gate.
+        tied: the head is tied where the file does not say.
+        window: which layers are windowed where `layer_types` does not say: "none", "all",
+            "switched" (only with use_sliding_window), or every layer but each n-th ("every").
+        window_default, window_every: class defaults of `sliding_window` and n.
+        gate: output gate of the attention.
+        sinks: attention sinks.
+        defaults: class defaults of keys that released files are known to leave out.
+        decoys: keys that the family's code does not use.
+    """
+
+    qkv_bias: str | bool = False
+    o_bias: str | bool = False
+    bias_default: bool = False
+    o_bias_default: bool | None = None
+    mlp_bias_default: bool | None = None
+    qk_norm: Literal["none", "head", "projection", "unweighted"] = "none"
+    qk_norm_key: str = ""
+    qk_norm_default: bool = True
+    norms_before: int = 1
+    norms_after: int = 0
+    norm_vectors: int = 1
+    final_norm_vectors: int | None = None
+    parallel: bool = False
+    matrices: int = 3
+    mlp_bias: str | bool = False
+    expert_width: bool = False
+    expert_bias: bool = False
+    router_bias: bool = False
+    shared_gate: bool = False
+    tied: bool = False
+    window: Literal["none", "all", "switched", "every"] = "none"
+    window_default: int | None = None
+    window_every: int = 0
+    gate: Literal["none", "full", "head"] = "none"
+    sinks: bool = False
+    defaults: dict[str, int] = field(default_factory=dict)
+    decoys: tuple[str, ...] = ()
+
+
+def read_switch(
+    keys: ConfigKeys, rule: str | bool, default: bool, own_default: bool | None = None
+) -> bool:
+    """What a rule of a style says: a fixed answer, or a key and its default."""
+    if isinstance(rule, bool):
+        return rule
+    return keys.flag(rule, default=default if own_default is None else own_default)
+
+
+def read_core(keys: ConfigKeys, style: Style) -> tuple[int, int, int]:
+    """Hidden size, layers, vocabulary."""
+    d = style.defaults
+    missing = [n for n in ("hidden_size", "num_hidden_layers", "vocab_size") if not keys.has(n)]
+    taken = [n for n in missing if n in d]
+    if taken:
+        listed = ", ".join(f"{n} = {d[n]}" for n in taken)
+        keys.warnings.append(f"not in the file, taken from the class default: {listed}")
+    hidden = keys.integer(*HIDDEN, **_default(d, "hidden_size"))
+    layers = keys.integer(*LAYERS, **_default(d, "num_hidden_layers"))
+    if layers > 10_000:
+        raise keys.refuse(f"num_hidden_layers is absurdly large: {layers}")
+    vocab = keys.integer("vocab_size", **_default(d, "vocab_size"))
+    return hidden, layers, vocab
+
+
+def _default(defaults: dict[str, int], name: str) -> dict[str, int]:
+    return {"default": defaults[name]} if name in defaults else {}
+
+
+def read_heads(keys: ConfigKeys, hidden: int, style: Style) -> tuple[int, int, int]:
+    """Query heads, key-value heads, head_dim."""
+    heads = keys.integer(*HEADS, **_default(style.defaults, "num_attention_heads"))
+    kv = keys.integer(*KV_HEADS, default=style.defaults.get("num_key_value_heads", heads))
+    if keys.has("head_dim", "attention_head_dim"):
+        head_dim = keys.integer("head_dim", "attention_head_dim")
+    elif "head_dim" in style.defaults:
+        head_dim = style.defaults["head_dim"]
+    elif hidden % heads == 0:
+        head_dim = hidden // heads
+    else:
+        raise keys.refuse(
+            f"head_dim is missing and hidden_size {hidden} is no multiple of {heads} heads"
+        )
+    return heads, kv, head_dim
+
+
+def read_attention(keys: ConfigKeys, hidden: int, style: Style) -> Attention:
+    """The attention of a layer without window."""
+    heads, kv, head_dim = read_heads(keys, hidden, style)
+    qk_norm = style.qk_norm
+    if style.qk_norm_key and not keys.flag(style.qk_norm_key, default=style.qk_norm_default):
+        qk_norm = "none"
+    return Attention(
+        heads,
+        kv,
+        head_dim,
+        qkv_bias=read_switch(keys, style.qkv_bias, style.bias_default),
+        o_bias=read_switch(keys, style.o_bias, style.bias_default, style.o_bias_default),
+        qk_norm=qk_norm,
+        gate=style.gate,
+        sinks=style.sinks,
+    )
+
+
+_WINDOWED_TYPES = {"sliding_attention", "chunked_attention", "local_attention", "swa"}
+_FULL_TYPES = {"full_attention", "attention", "global_attention"}
+
+
+def read_windows(keys: ConfigKeys, layers: int, style: Style) -> list[int | None]:
+    """The window of each layer, None where it sees everything."""
+    types = keys.names_list("layer_types", layers, extra=16)
+    switched = style.window != "switched" or keys.flag("use_sliding_window")
+    keys.ignore("use_sliding_window", "max_window_layers")
+    present = "sliding_window" in keys.data
+    size = keys.optional("sliding_window", "sliding_window_size", low=0) or None
+    if not present and size is None:
+        size = style.window_default
+    if types is not None:
+        keys.ignore(
+            "sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers"
+        )
+        return [_typed_window(keys, t, size) for t in types]
+    if size is None or not switched or style.window == "none":
+        return [None] * layers
+    if style.window == "switched":
+        first = keys.integer("max_window_layers", default=0, low=0)
+        return [size if i >= first else None for i in range(layers)]
+    if style.window == "every":
+        names = ("sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers")
+        every = keys.raw(*names)
+        if isinstance(every, str):
+            return [size if every[i % len(every)] == "L" else None for i in range(layers)]
+        every = keys.integer(*names, default=style.window_every)
+        return [None if (i + 1) % every == 0 else size for i in range(layers)]
+    return [size] * layers
+
+
+def _typed_window(keys: ConfigKeys, kind: str, size: int | None) -> int | None:
+    if kind in _FULL_TYPES:
+        return None
+    if kind not in _WINDOWED_TYPES:
+        raise keys.refuse(f"layer_types holds {kind!r}, which this family does not have")
+    if size is None:
+        raise keys.refuse(f"layer_types holds {kind!r} but sliding_window is missing")
+    return size
+
+
+def moe_layers(keys: ConfigKeys, layers: int) -> list[bool]:
+    """Which layers have routed experts; every way in which files say so."""
+    types = keys.names_list("mlp_layer_types", layers, extra=16)
+    first = keys.integer("first_k_dense_replace", "num_dense_layers", default=0, low=0)
+    freq = keys.raw("moe_layer_freq", "moe_layer_frequency", default=1)
+    step = keys.integer("decoder_sparse_step", "interleave_moe_layer_step", default=1)
+    only_dense = keys.raw("mlp_only_layers", default=[])
+    listed = keys.raw("moe_layers")
+    enum = keys.raw("moe_layers_enum")
+    start = keys.integer("moe_layer_start_index", default=0, low=0)
+    end = keys.raw("moe_layer_end_index", default=-1)
+    interval = keys.integer("moe_layer_interval", default=1)
+    skipped = keys.integer("moe_layer_num_skipped", default=0, low=0)
+    if types is not None:
+        dense = {"dense", "mlp"}
+        return [t not in dense for t in types]
+    if enum is not None:
+        listed = _enumerated(keys, enum)
+    if listed is not None:
+        if not isinstance(listed, list) or not all(isinstance(i, int) for i in listed):
+            raise keys.refuse("the list of MoE layers must hold whole numbers")
+        return [i in set(listed) for i in range(layers)]
+    if isinstance(freq, list):
+        return [bool(v) for v in keys.layer_list("moe_layer_freq", freq, layers)]
+    every = keys.integer("moe_layer_freq", "moe_layer_frequency", default=1)
+    last = layers - 1 if end == -1 else end
+    if not isinstance(last, int) or not isinstance(only_dense, list):
+        raise keys.refuse("moe_layer_end_index and mlp_only_layers must say which layers")
+    return [
+        i >= max(first, start, skipped)
+        and i <= last
+        and i % every == 0
+        and (i + 1) % step == 0
+        and (i + 1) % interval == 0
+        and i not in only_dense
+        for i in range(layers)
+    ]
+
+
+def _enumerated(keys: ConfigKeys, value: Any) -> list[int]:
+    if isinstance(value, list):
+        return value
+    try:
+        return [int(v) for v in str(value).split(",") if v.strip()]
+    except ValueError:
+        raise keys.refuse("moe_layers_enum must be whole numbers between commas") from None
+
+
+def read_experts(keys: ConfigKeys, layers: int, style: Style) -> list[MoE]:
+    """The routed experts each layer would have."""
+    experts = keys.per_layer(EXPERTS, layers)
+    top_k = keys.per_layer(TOP_K, layers)
+    own = EXPERT_WIDTH if keys.has(*EXPERT_WIDTH) else ("intermediate_size",)
+    if not style.expert_width and own == ("intermediate_size",):
+        raise keys.refuse("key moe_intermediate_size is missing")
+    widths = keys.per_layer(("intermediate_size",) if style.expert_width else own, layers)
+    counts = keys.per_layer(SHARED_EXPERTS, layers, default=0)
+    wide = keys.optional("shared_expert_intermediate_size", low=0)
+    keys.ignore(*SCORE_BIASES)
+    return [
+        MoE(
+            experts[i],
+            top_k[i],
+            widths[i],
+            matrices=style.matrices,
+            bias=style.expert_bias,
+            router_bias=style.router_bias,
+            shared_width=counts[i] * widths[i] if wide is None else wide,
+            shared_gate=style.shared_gate and bool(wide),
+        )
+        for i in range(layers)
+    ]
+
+
+def read_feed_forwards(keys: ConfigKeys, layers: int, style: Style) -> list[FeedForward]:
+    """Each layer's feed-forward, dense or routed."""
+    if not any(isinstance(keys.data.get(n), list) or keys.has(n) for n in EXPERTS):
+        return list(read_dense(keys, layers, style))
+    experts = keys.per_layer(EXPERTS, layers)
+    if max(experts) <= 1 and not keys.has(*EXPERT_WIDTH):
+        keys.ignore(*TOP_K)
+        return list(read_dense(keys, layers, style))
+    routed = moe_layers(keys, layers)
+    moe = read_experts(keys, layers, style)
+    if all(routed):
+        keys.ignore("intermediate_size")
+        return list(moe)
+    dense = read_dense(keys, layers, style)
+    return [moe[i] if routed[i] else dense[i] for i in range(layers)]
+
+
+def read_dense(keys: ConfigKeys, layers: int, style: Style) -> list[DenseMLP]:
+    names = ("intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim")
+    widths = keys.per_layer(names, layers, **_default(style.defaults, "intermediate_size"))
+    bias = read_switch(keys, style.mlp_bias, style.bias_default, style.mlp_bias_default)
+    return [DenseMLP(w, style.matrices, bias) for w in widths]
+
+
+def make_blocks(
+    mixers: Sequence[Mixer | None], feed_forwards: Sequence[FeedForward | None], style: Style
+) -> list[LayerBlock]:
+    """Layers of one mixer and one feed-forward each, with the style's norms."""
+
+    def branch(body: Mixer | FeedForward, norms_before: int) -> Sublayer:
+        return Sublayer(body, norms_before, style.norms_after, style.norm_vectors)
+
+    blocks = []
+    for mixer, ff in zip(mixers, feed_forwards, strict=True):
+        before = style.norms_before
+        parts: tuple[Sublayer | Parallel, ...]
+        if style.parallel and mixer is not None and ff is not None:
+            parts = (Parallel(((branch(mixer, before),), (branch(ff, 0),))),)
+        else:
+            parts = tuple(branch(b, before) for b in (mixer, ff) if b is not None)
+        blocks.append(LayerBlock(1, parts))
+    return blocks
+
+
+def read_tied(keys: ConfigKeys, default: bool) -> bool:
+    return keys.flag("tie_word_embeddings", default=default)
+
+
+def read_mtp(keys: ConfigKeys) -> int:
+    """Multi-token-prediction layers in the checkpoint."""
+    names = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "mtp_num_layers")
+    return keys.integer(*names, default=0, low=0)
+
+
+def make_reading(
+    keys: ConfigKeys, layers: list[LayerBlock], hidden: int, vocab: int, style: Style
+) -> Reading:
+    vectors = style.norm_vectors if style.final_norm_vectors is None else style.final_norm_vectors
+    return Reading(
+        layers,
+        hidden,
+        vocab,
+        read_tied(keys, style.tied),
+        final_norm_vectors=vectors,
+        mtp_layers=read_mtp(keys),
+    )
+
+
+def plain(style: Style) -> Callable[[ConfigKeys], Reading]:
+    """The reader of a family of ordinary decoders."""
+
+    def read(keys: ConfigKeys) -> Reading:
+        keys.ignore(*style.decoys)
+        hidden, layers, vocab = read_core(keys, style)
+        attention = read_attention(keys, hidden, style)
+        windows = read_windows(keys, layers, style)
+        mixers = [replace(attention, window=w) for w in windows]
+        blocks = make_blocks(mixers, read_feed_forwards(keys, layers, style), style)
+        return make_reading(keys, blocks, hidden, vocab, style)
+
+    return read
+
+
+def refuse_leftovers(keys: ConfigKeys) -> None:
+    """Every key that looks like a size is used or refused by name."""
+    names = keys.leftovers()
+    if names:
+        shown = ", ".join(f"{n} = {str(keys.data[n])[:30]}" for n in names[:4])
+        raise keys.refuse(f"unknown size key {shown}: it may change the count, so nothing is said")

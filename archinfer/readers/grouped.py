@@ -1,0 +1,499 @@
+"""Readers of decoders with query, key and value heads that need more than a style."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from archinfer.architecture import (
+    Attention,
+    DenseMLP,
+    FeedForward,
+    Indexer,
+    LayerBlock,
+    Lightning,
+    Mixer,
+    MoE,
+    Parallel,
+    Piece,
+    Sublayer,
+)
+from archinfer.configkeys import ConfigKeys
+from archinfer.readers.common import (
+    EXPERT_WIDTH,
+    EXPERTS,
+    HEADS,
+    HIDDEN,
+    LAYERS,
+    SHARED_EXPERTS,
+    TOP_K,
+    Reading,
+    Style,
+    make_blocks,
+    make_reading,
+    moe_layers,
+    plain,
+    read_attention,
+    read_core,
+    read_dense,
+    read_experts,
+    read_feed_forwards,
+    read_tied,
+    read_windows,
+    refuse_leftovers,
+)
+
+__all__ = [
+    "read_arctic",
+    "read_dbrx",
+    "read_ernie",
+    "read_gemma4",
+    "read_granite_shared",
+    "read_grok",
+    "read_hunyuan",
+    "read_llama4",
+    "read_mimo_v2",
+    "read_minimax",
+    "read_minimax_m2",
+    "read_minimax_m3",
+    "read_phimoe",
+    "read_step3",
+    "read_step35",
+]
+
+# Gemma 4
+
+
+def read_gemma4(keys: ConfigKeys) -> Reading:
+    """Own heads in full layers, dense and routed feed-forward side by side, sandwich norms."""
+    style = Style(tied=True, window="every", window_every=6, window_default=512)
+    hidden, layers, vocab = read_core(keys, replace(style, defaults={"vocab_size": 262144}))
+    windows = read_windows(keys, layers, style)
+    heads = keys.integer(*HEADS)
+    kv = keys.integer("num_key_value_heads")
+    head_dim = keys.integer("head_dim", default=256)
+    wide = keys.integer("global_head_dim", default=512)
+    shared_kv = keys.flag("attention_k_eq_v")
+    global_kv = keys.integer("num_global_key_value_heads", default=kv)
+    bias = keys.flag("attention_bias")
+    borrowing = keys.integer("num_kv_shared_layers", default=0, low=0)
+    double = keys.flag("use_double_wide_mlp")
+    width = keys.integer("intermediate_size")
+    routed = keys.flag("enable_moe_block")
+    moe: MoE | None = None
+    if routed:
+        experts = keys.integer(*EXPERTS)
+        router = (Piece("router", hidden + experts, vector=True),)
+        moe = MoE(experts, keys.integer(*TOP_K), keys.integer(*EXPERT_WIDTH), extra=router)
+    else:
+        keys.ignore(*EXPERTS, *TOP_K, *EXPERT_WIDTH)
+    per_layer = keys.integer("hidden_size_per_layer_input", default=0, low=0)
+    per_layer_vocab = keys.integer("vocab_size_per_layer_input", default=vocab)
+    blocks = []
+    for i, window in enumerate(windows):
+        full = window is None
+        borrows = i >= layers - borrowing
+        attention = Attention(
+            heads,
+            (global_kv if shared_kv else kv) if full else kv,
+            wide if full else head_dim,
+            qkv_bias=bias,
+            o_bias=bias,
+            qk_norm="head",
+            window=window,
+            values_from_keys=shared_kv and full,
+            borrows_cache=borrows,
+        )
+        dense = DenseMLP(width * (2 if double and borrows else 1))
+        parts: tuple[Sublayer | Parallel, ...]
+        if moe is None:
+            parts = (Sublayer(attention, 1, 1), Sublayer(dense, 1, 1))
+        else:
+            branches = ((Sublayer(dense, 1, 1),), (Sublayer(moe, 1, 2),))
+            parts = (Sublayer(attention, 1, 1), Parallel(branches))
+        extra: tuple[Piece, ...] = ()
+        if per_layer:
+            extra = (
+                Piece("dense_mlp", 2 * hidden * per_layer),
+                Piece("norm", hidden, vector=True),
+            )
+        blocks.append(LayerBlock(1, parts, extra))
+    reading = make_reading(keys, blocks, hidden, vocab, style)
+    if not per_layer:
+        return reading
+    packed = layers * per_layer
+    outside = (
+        Piece("embedding", per_layer_vocab * packed),
+        Piece("other", hidden * packed),
+        Piece("norm", per_layer, vector=True),
+    )
+    return replace(reading, outside=outside)
+
+
+# Llama 4
+
+
+def read_llama4(keys: ConfigKeys) -> Reading:
+    """Chunked attention but in every fourth layer; a shared expert that no key mentions."""
+    style = Style(qk_norm="unweighted", qk_norm_key="use_qk_norm", qkv_bias="attention_bias",
+                  o_bias="attention_bias", defaults={"head_dim": 128})  # fmt: skip
+    hidden, layers, vocab = read_core(keys, style)
+    attention = read_attention(keys, hidden, style)
+    chunk = keys.optional("attention_chunk_size", low=0) or None
+    every = keys.integer("no_rope_layer_interval", default=4)
+    types = keys.names_list("layer_types", layers)
+    rope = keys.raw("no_rope_layers") or [int((i + 1) % every != 0) for i in range(layers)]
+    rope = keys.layer_list("no_rope_layers", rope, layers)
+    if types is not None:
+        rope = [int(t == "chunked_attention") for t in types]
+    routed = moe_layers(keys, layers)
+    width = keys.integer("intermediate_size")
+    experts, top_k = keys.integer(*EXPERTS), keys.integer(*TOP_K)
+    moe = MoE(experts, top_k, width, shared_width=width)
+    dense = DenseMLP(keys.integer("intermediate_size_mlp"))
+    mixers = [replace(attention, window=chunk if r else None) for r in rope]
+    blocks = make_blocks(mixers, [moe if r else dense for r in routed], style)
+    return make_reading(keys, blocks, hidden, vocab, style)
+
+
+# MiniMax
+
+
+def read_minimax(keys: ConfigKeys) -> Reading:
+    """MiniMax-Text-01 and M1: lightning attention, softmax attention in every eighth layer."""
+    style = Style(expert_width=True, matrices=3)
+    hidden, layers, vocab = read_core(keys, style)
+    attention = read_attention(keys, hidden, style)
+    keys.ignore("block_size", "sliding_window", "postnorm", "shared_moe_mode")
+    shared = keys.integer("shared_intermediate_size", default=0, low=0)
+    flags = keys.raw("attn_type_list")
+    types = keys.names_list("layer_types", layers)
+    if flags is not None:
+        flags = keys.layer_list("attn_type_list", flags, layers)
+        types = ["full_attention" if f == 1 else "linear_attention" for f in flags]
+    if types is None:
+        types = ["linear_attention" if i % 2 else "full_attention" for i in range(layers)]
+        keys.warnings.append("attn_type_list is missing: every second layer taken as linear")
+    linear = Lightning(attention.heads, attention.head_dim)
+    mixers: list[Mixer | None] = [attention if t == "full_attention" else linear for t in types]
+    feed_forwards = [
+        replace(f, shared_width=shared) if isinstance(f, MoE) else f
+        for f in read_feed_forwards(keys, layers, style)
+    ]
+    return make_reading(keys, make_blocks(mixers, feed_forwards, style), hidden, vocab, style)
+
+
+def read_minimax_m2(keys: ConfigKeys) -> Reading:
+    """MiniMax-M2: grouped queries, norms over whole projections, experts everywhere."""
+    style = Style(
+        qk_norm="projection",
+        qk_norm_key="use_qk_norm",
+        expert_width=True,
+        defaults={"head_dim": 128},
+        decoys=("attn_type_list", "use_mtp", "num_mtp_modules", "mtp_transformer_layers"),
+    )
+    shared = keys.integer("shared_intermediate_size", default=0, low=0)
+    if shared:
+        raise keys.refuse("shared_intermediate_size is not part of this family")
+    modules = keys.integer("num_mtp_modules", default=0, low=0)
+    per_module = keys.integer("mtp_transformer_layers", default=1, low=0)
+    reading = plain(style)(keys)
+    return replace(reading, mtp_layers=modules * per_module)
+
+
+def read_minimax_m3(keys: ConfigKeys) -> Reading:
+    """MiniMax-M3: grouped queries with a block-sparse indexer, dense layers first."""
+    style = Style(qk_norm="head", expert_width=True, defaults={"head_dim": 128})
+    keys.ignore("use_qk_norm", "qk_norm_type", "use_gemma_norm", "use_mtp", "num_mtp_modules")
+    hidden, layers, vocab = read_core(keys, style)
+    attention = read_attention(keys, hidden, style)
+    sparse = keys.section("sparse_attention_config")
+    source = keys if sparse is None else sparse
+    types = keys.names_list("layer_types", layers)
+    flags = None if sparse is None else sparse.raw("sparse_attention_freq")
+    if flags is not None:
+        flags = keys.layer_list("sparse_attention_freq", flags, layers)
+    elif types is not None:
+        flags = [t == "minimax_m3_sparse" for t in types]
+    else:
+        flags = [False] * layers
+    mixers = [attention] * layers
+    if any(flags):
+        block = source.integer("index_block_size", "sparse_block_size", default=128)
+        near = source.integer("index_local_blocks", "sparse_local_block", default=1, low=0)
+        chosen = source.integer("index_topk_blocks", "sparse_topk_blocks", default=16)
+        indexer = Indexer(
+            source.integer("index_n_heads", "sparse_num_index_heads", default=4),
+            source.integer("index_head_dim", "sparse_index_dim", default=128),
+            (chosen + near) * block,
+            hidden,
+            head_weights=False,
+        )
+        mixers = [replace(attention, indexer=indexer if f else None) for f in flags]
+    else:
+        keys.ignore("index_block_size", "index_local_blocks", "index_topk_blocks")
+        keys.ignore("index_n_heads", "index_head_dim")
+    routed = moe_layers(keys, layers)
+    shared = keys.integer("shared_intermediate_size", default=0, low=0)
+    keys.ignore(*SHARED_EXPERTS)
+    moe = [replace(m, shared_width=shared) for m in read_experts(keys, layers, style)]
+    feed_forwards: list[FeedForward] = list(moe)
+    if not all(routed):
+        dense = DenseMLP(keys.integer("dense_intermediate_size"))
+        feed_forwards = [moe[i] if routed[i] else dense for i in range(layers)]
+    keys.ignore("dense_intermediate_size")
+    return make_reading(keys, make_blocks(mixers, feed_forwards, style), hidden, vocab, style)
+
+
+# Hunyuan
+
+
+def read_hunyuan(keys: ConfigKeys) -> Reading:
+    """Hunyuan A13B and Large: experts everywhere, perhaps caches shared by layers."""
+    style = Style(
+        qkv_bias="attention_bias",
+        o_bias="attention_bias",
+        qk_norm="head",
+        qk_norm_key="use_qk_norm",
+    )
+    hidden, layers, vocab = read_core(keys, style)
+    attention = read_attention(keys, hidden, style)
+    keys.ignore("org_vocab_size", "sliding_window", "use_sliding_window", "dense_list")
+    shared = keys.flag("use_mixed_mlp_moe", default=True)
+    widths = keys.raw(*EXPERT_WIDTH)
+    feed_forwards = read_feed_forwards(keys, layers, replace(style, expert_width=widths is None))
+    if not shared:
+        feed_forwards = [
+            replace(f, shared_width=0) if isinstance(f, MoE) else f for f in feed_forwards
+        ]
+    period = keys.integer("cla_share_factor", default=1) if keys.flag("use_cla") else 1
+    mixers = [replace(attention, borrows_cache=i % period != 0) for i in range(layers)]
+    return make_reading(keys, make_blocks(mixers, feed_forwards, style), hidden, vocab, style)
+
+
+# Step
+
+
+def read_step3(keys: ConfigKeys) -> Reading:
+    """Step-3: low-rank queries, one key and value head."""
+    style = Style(decoys=("max_position_embedding", "norm_expert_weight"))
+    keys.ignore(*style.decoys, "sliding_window")
+    hidden, layers, vocab = read_core(keys, style)
+    attention = replace(
+        read_attention(keys, hidden, style), query_rank=keys.integer("share_q_dim"), qk_norm="none"
+    )
+    shared = keys.integer("share_expert_dim", default=0, low=0)
+    feed_forwards = [
+        replace(f, shared_width=shared) if isinstance(f, MoE) else f
+        for f in read_feed_forwards(keys, layers, style)
+    ]
+    blocks = make_blocks([attention] * layers, feed_forwards, style)
+    return make_reading(keys, blocks, hidden, vocab, style)
+
+
+def read_step35(keys: ConfigKeys) -> Reading:
+    """Step-3.5: more query heads in window layers, a gate per head."""
+    style = Style(qk_norm="head", defaults={"head_dim": 128})
+    hidden, layers, vocab = read_core(keys, style)
+    gate = keys.flag("use_head_wise_attn_gate", default=True)
+    attention = replace(read_attention(keys, hidden, style), gate="head" if gate else "none")
+    windows = read_windows(keys, layers, style)
+    narrow = attention
+    other = keys.section("attention_other_setting")
+    if other is not None:
+        other.ignore("attention_type", "true_head_dim")
+        narrow = replace(
+            attention,
+            heads=other.integer("num_attention_heads"),
+            kv_heads=other.integer("num_attention_groups", default=attention.kv_heads),
+            head_dim=other.integer("head_dim", default=attention.head_dim),
+        )
+        refuse_leftovers(other)
+    elif keys.has("num_sliding_attention_heads"):
+        narrow = replace(attention, heads=keys.integer("num_sliding_attention_heads"))
+    keys.ignore("yarn_only_types", "use_moe", "num_attention_groups", "norm_expert_weight")
+    mixers = [attention if w is None else replace(narrow, window=w) for w in windows]
+    shared = keys.integer("share_expert_dim", "share_expert_dims", default=0, low=0)
+    feed_forwards = [
+        replace(f, shared_width=shared) if isinstance(f, MoE) else f
+        for f in read_feed_forwards(keys, layers, style)
+    ]
+    return make_reading(keys, make_blocks(mixers, feed_forwards, style), hidden, vocab, style)
+
+
+# ERNIE
+
+
+def read_ernie(keys: ConfigKeys) -> Reading:
+    """ERNIE 4.5, dense or routed; its score-correction bias is a parameter."""
+    style = Style(
+        qkv_bias="use_bias",
+        o_bias="use_bias",
+        mlp_bias="use_bias",
+        tied=True,
+        router_bias=True,
+        defaults={"num_key_value_heads": 4},
+    )
+    reading = plain(style)(keys)
+    if not keys.flag("use_bias"):
+        return reading
+    layers = [_with_shared_bias(block) for block in reading.layers]
+    return replace(reading, layers=layers, head_bias=True)
+
+
+def _with_shared_bias(block: LayerBlock) -> LayerBlock:
+    """The layer with biases on its shared experts; its routed experts have none."""
+    parts = [
+        replace(part, body=replace(part.body, shared_bias=True))
+        if isinstance(part, Sublayer) and isinstance(part.body, MoE)
+        else part
+        for part in block.parts
+    ]
+    return replace(block, parts=tuple(parts))
+
+
+# MiMo
+
+
+def read_mimo_v2(keys: ConfigKeys) -> Reading:
+    """MiMo-V2: more key-value heads and sinks in window layers, keys wider than values."""
+    style = Style(qkv_bias="attention_bias", defaults={"head_dim": 192})
+    hidden, layers, vocab = read_core(keys, style)
+    keys.ignore("attention_value_scale", "hybrid_block_size", "attention_chunk_size")
+    full = replace(
+        read_attention(keys, hidden, style),
+        v_head_dim=keys.integer("v_head_dim", default=128),
+        sinks=keys.flag("add_full_attention_sink_bias"),
+    )
+    window = keys.integer("sliding_window", "sliding_window_size", default=128)
+    narrow = replace(
+        full,
+        heads=keys.integer("swa_num_attention_heads", default=full.heads),
+        kv_heads=keys.integer("swa_num_key_value_heads", default=2 * full.kv_heads),
+        head_dim=keys.integer("swa_head_dim", default=full.head_dim),
+        v_head_dim=keys.integer("swa_v_head_dim", default=full.value_dim),
+        sinks=keys.flag("add_swa_attention_sink_bias", default=True),
+        window=window,
+    )
+    pattern = keys.raw("hybrid_layer_pattern")
+    types = keys.names_list("layer_types", layers)
+    if pattern is not None:
+        flags = [bool(v) for v in keys.layer_list("hybrid_layer_pattern", pattern, layers)]
+    elif types is not None:
+        flags = [t == "sliding_attention" for t in types]
+    else:
+        flags = [i != 0 and (i + 1) % 6 != 0 for i in range(layers)]
+        keys.warnings.append("hybrid_layer_pattern is missing: class default taken")
+    mixers = [narrow if f else full for f in flags]
+    if not keys.has("moe_layer_freq", "mlp_layer_types", "first_k_dense_replace"):
+        keys.warnings.append("moe_layer_freq is missing: first layer taken as dense")
+        routed = [i > 0 for i in range(layers)]
+        moe = read_experts(keys, layers, style)
+        dense = read_dense(keys, layers, style)
+        feed_forwards: list[FeedForward] = [
+            moe[i] if routed[i] else dense[i] for i in range(layers)
+        ]
+    else:
+        feed_forwards = read_feed_forwards(keys, layers, style)
+    return make_reading(keys, make_blocks(mixers, feed_forwards, style), hidden, vocab, style)
+
+
+# DBRX, Grok, Arctic
+
+
+def read_dbrx(keys: ConfigKeys) -> Reading:
+    """DBRX: everything in two nested objects."""
+    hidden, layers = keys.integer(*HIDDEN), keys.integer(*LAYERS)
+    vocab, heads = keys.integer("vocab_size"), keys.integer(*HEADS)
+    attn, ffn = keys.section("attn_config"), keys.section("ffn_config")
+    if attn is None or ffn is None:
+        raise keys.refuse("keys attn_config and ffn_config are missing")
+    keys.ignore("num_key_value_heads")
+    if hidden % heads:
+        raise keys.refuse(f"d_model {hidden} is no multiple of {heads} heads")
+    attention = Attention(heads, attn.integer("kv_n_heads"), hidden // heads)
+    stated = ffn.integer("hidden_size", default=hidden)
+    if stated != hidden:
+        raise ffn.refuse(f"hidden_size is {stated} but d_model is {hidden}")
+    moe = MoE(
+        ffn.integer("moe_num_experts"), ffn.integer("moe_top_k"), ffn.integer("ffn_hidden_size")
+    )
+    refuse_leftovers(attn)
+    refuse_leftovers(ffn)
+    blocks = [LayerBlock.of(1, attention, moe) for _ in range(layers)]
+    return make_reading(keys, blocks, hidden, vocab, Style())
+
+
+def read_grok(keys: ConfigKeys) -> Reading:
+    """Grok-1 and Grok-2: sandwich norms; Grok-2 adds a dense feed-forward beside the experts."""
+    style = Style(norms_after=1)
+    keys.ignore("max_attn_value", "attn_output_multiplier")
+    hidden, layers, vocab = read_core(keys, style)
+    attention = read_attention(keys, hidden, style)
+    width = keys.integer("intermediate_size")
+    moe = MoE(
+        keys.integer(*EXPERTS),
+        keys.integer(*TOP_K),
+        keys.integer("moe_intermediate_size", default=width),
+        shared_width=width if keys.flag("residual_moe") else 0,
+    )
+    blocks = make_blocks([attention] * layers, [moe] * layers, style)
+    return replace(
+        make_reading(keys, blocks, hidden, vocab, style),
+        tied=read_tied(keys, keys.text("model_type") == "grok-1"),
+        final_norm_vectors=1,
+    )
+
+
+def read_arctic(keys: ConfigKeys) -> Reading:
+    """Arctic: a dense residual feed-forward as wide as hidden_size beside the experts."""
+    style = Style(expert_width=True)
+    keys.ignore("parallel_attn_mlp_res", "sliding_window", "moe_layer_frequency")
+    hidden, layers, vocab = read_core(keys, style)
+    attention = read_attention(keys, hidden, style)
+    step = keys.integer("moe_layer_frequency", default=2)
+    width = keys.integer("intermediate_size")
+    moe = Sublayer(MoE(keys.integer(*EXPERTS), keys.integer(*TOP_K), width))
+    residual = keys.flag("use_residual", default=True)
+    dense = Sublayer(DenseMLP(width))
+    beside = Sublayer(DenseMLP(hidden, component="shared"))
+    blocks = []
+    for i in range(layers):
+        parts: tuple[Sublayer | Parallel, ...] = (Sublayer(attention), dense)
+        if (i + 1) % step == 0:
+            parts = (Sublayer(attention), moe)
+            if residual:
+                parts = (Parallel(((Sublayer(attention), beside), (moe,))),)
+        blocks.append(LayerBlock(1, parts))
+    return make_reading(keys, blocks, hidden, vocab, style)
+
+
+# Phi-3.5-MoE
+
+
+def read_phimoe(keys: ConfigKeys) -> Reading:
+    """LayerNorms with bias, biases on attention and head."""
+    style = Style(
+        qkv_bias="attention_bias",
+        o_bias="attention_bias",
+        norm_vectors=2,
+        expert_width=True,
+        decoys=("sliding_window",),
+    )
+    return replace(plain(style)(keys), head_bias=keys.flag("lm_head_bias"))
+
+
+# Granite
+
+
+def read_granite_shared(keys: ConfigKeys) -> Reading:
+    """Granite MoE with a shared expert of its own width."""
+    style = Style(qkv_bias="attention_bias", o_bias="attention_bias", expert_width=True)
+    hidden, layers, vocab = read_core(keys, style)
+    attention = read_attention(keys, hidden, style)
+    shared = keys.integer("shared_intermediate_size", default=0, low=0)
+    feed_forwards = [
+        replace(f, shared_width=shared) if isinstance(f, MoE) else f
+        for f in read_feed_forwards(keys, layers, style)
+    ]
+    blocks = make_blocks([attention] * layers, feed_forwards, style)
+    return make_reading(keys, blocks, hidden, vocab, style)
