@@ -15,6 +15,7 @@ app = typer.Typer(
     name="archinfer",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     help=(
         "Infer how large a language model can be, or must be, from the hardware that serves it "
