@@ -1,0 +1,101 @@
+"""Fill the console blocks of README.md and docs/*.md with what the commands really print.
+
+A block opens with a line of three backticks and `console`; its first line is `$ archinfer ...`
+(run in a new process, 100 columns, no colour) and all that follows is replaced. Run without
+arguments to rewrite the files, with --check to list blocks that differ: words must be equal,
+numbers within 2 % (sampled figures move a little between versions of NumPy).
+Blocks whose opening line says `console-once` (measurements of a machine) are left alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r"^```console\n\$ (archinfer[^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*")
+
+
+def files() -> list[Path]:
+    """Every Markdown file with blocks."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def run(command: str, columns: int = 100) -> str:
+    """What the command prints on standard output, without spaces at line ends."""
+    words = shlex.split(command)
+    environment = os.environ | {
+        "COLUMNS": str(columns),
+        "NO_COLOR": "1",
+        "PYTHONIOENCODING": "utf-8",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env=environment,
+        cwd=ROOT,
+        timeout=300,
+        check=False,
+    )
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"{command}: exit code {done.returncode}: {done.stderr.strip()}")
+    return "".join(line.rstrip() + "\n" for line in done.stdout.splitlines()).rstrip("\n") + "\n"
+
+
+def _numbers(text: str) -> list[float]:
+    return [float(n.replace(",", "")) for n in NUMBER.findall(text)]
+
+
+def same(old: str, new: str, tolerance: float = 0.02) -> bool:
+    """Equal but for spacing, pictures and small differences of numbers."""
+
+    def words(text: str) -> list[str]:
+        lines = [line for line in text.splitlines() if not re.search(r"[█▓▒░]|\|", line)]
+        plain = NUMBER.sub("0", "\n".join(lines))
+        return re.findall(r"[^\W\d_]{2,}", plain)
+
+    a, b = _numbers(old), _numbers(new)
+    if words(old) != words(new) or len(a) != len(b):
+        return False
+    pairs = zip(a, b, strict=True)
+    return all(abs(x - y) <= tolerance * max(abs(x), abs(y), 0.5) for x, y in pairs)
+
+
+def blocks(text: str) -> Iterator[re.Match[str]]:
+    """The console blocks of a file."""
+    return BLOCK.finditer(text)
+
+
+def main() -> int:
+    """Rewrite or check; the exit code is the number of blocks that differ (with --check)."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    texts = {path: path.read_text(encoding="utf-8") for path in files()}
+    commands = list(dict.fromkeys(m[1] for text in texts.values() for m in blocks(text)))
+    with ThreadPoolExecutor(2) as pool:
+        printed = dict(zip(commands, pool.map(run, commands), strict=True))
+    differing = 0
+    for path, text in texts.items():
+        for m in blocks(text):
+            if not same(m[2], printed[m[1]]):
+                differing += 1
+                print(f"{path.relative_to(ROOT)}: {m[1]}: differs", file=sys.stderr)
+        if not check:
+            new = BLOCK.sub(lambda m: f"```console\n$ {m[1]}\n{printed[m[1]]}```", text)
+            path.write_text(new, encoding="utf-8")
+    return differing if check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

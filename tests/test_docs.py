@@ -1,0 +1,46 @@
+"""What README.md and docs/ show is what the commands print."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+spec = importlib.util.spec_from_file_location("render", ROOT / "docs" / "render.py")
+assert spec is not None
+assert spec.loader is not None
+render = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(render)
+
+BLOCKS = [
+    pytest.param(m[1], m[2], id=f"{path.name}: {m[1]}")
+    for path in render.files()
+    for m in render.blocks(path.read_text(encoding="utf-8"))
+]
+
+
+def test_there_are_blocks() -> None:
+    assert len(BLOCKS) >= 5
+
+
+@pytest.mark.parametrize(("command", "shown"), BLOCKS)
+def test_block_is_what_the_command_prints(command: str, shown: str) -> None:
+    printed = render.run(command)
+    assert render.same(shown, printed), f"run docs/render.py: {command} now prints\n{printed}"
+
+
+def test_a_changed_number_is_noticed() -> None:
+    assert render.same("total 3.52T of 88\n", "total 3.53T  of 88\n")
+    assert not render.same("total 3.52T of 88\n", "total 3.72T of 88\n")
+    assert not render.same("total 3.52T of 88\n", "total 3.52T in 88\n")
+    assert not render.same("total 3.52T of 88\n", "total 3.52T of 88 and 1\n")
+
+
+def test_readme_opens_with_the_two_commands() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^    (python3 -m venv .*)$", text, re.MULTILINE)
+    assert len(commands) == 2
+    assert "archinfer solve" in commands[0]
+    assert "pytest" in commands[1]
+    assert text.index(commands[1]) < text.index("```console")
