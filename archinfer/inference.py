@@ -57,10 +57,12 @@ __all__ = [
     "IDENTIFIED_BITS",
     "LEVELS",
     "QUANTITIES",
+    "Batch",
     "FactValue",
     "Marginal",
     "Posterior",
     "infer",
+    "simulate",
 ]
 
 QUANTITIES = ("total_params", "active_params", "layers", "nodes")
@@ -71,6 +73,7 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 IDENTIFIED_BITS = 1.0
 """Information from which a quantity counts as identified: 1 bit halves what is plausible."""
 
+ESS_FLOOR = 1000.0
 UTILISATION = (0.4, 1.0)
 IDLE_LOG_MEAN = 0.1
 IDLE_MOST = 4.0
@@ -79,6 +82,10 @@ READ_CONTEXT_LOW = 1000.0
 NO_SPECULATION = 0.5
 POINT_TOLERANCE = 0.025
 """A single figure for total or active parameters stands for all that round to it: +-2.5 %."""
+
+TAIL = 1e-3
+"""Probability of a speed as extreme as the observed one, given the nodes, below which the answer
+carries a warning: it then rests on the tails of the prior."""
 
 FAR_SD = 4.0
 """A speed that stays this many standard deviations away from every model is unreachable."""
@@ -132,13 +139,26 @@ class Batch:
     log_conditions: FloatArray
     log_nodes: FloatArray
     log_speed: FloatArray
+    log_sd: FloatArray
+    """Standard deviation of the logarithm of the predicted speed."""
     deviation: FloatArray
-    """|log(observed / predicted)| in standard deviations."""
+    """log(observed / predicted) in standard deviations."""
 
     @classmethod
     def empty(cls, count: int) -> Batch:
         """`count` draws of nothing."""
         return cls(**{f.name: np.zeros(count) for f in fields(cls)})
+
+    @classmethod
+    def join(cls, parts: Sequence[Batch]) -> Batch:
+        """One batch after the other."""
+        return cls(
+            **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)}
+        )
+
+    def take(self, index: Index) -> Batch:
+        """The draws at `index`."""
+        return Batch(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
 
     def put(self, index: Index, **columns: Number) -> None:
         """Set columns at `index`."""
@@ -333,7 +353,7 @@ class _Model:
     ) -> None:
         """Nodes in use, their probability and, where a speed was seen, the time of a pass."""
         q = self.question
-        speed = q.observed and level > 0
+        speed = level > 0
         limits = q.nodes if level > 0 else (1, NODES_CAP)
         total, active = batch.total_params[mine], batch.active_params[mine]
         layers = batch.layers[mine]
@@ -445,7 +465,8 @@ class _Model:
             links_s=time.links,
             queue_s=time.queue + time.draft,
             log_speed=-0.5 * deviation**2 - np.log(sd),
-            deviation=np.abs(deviation),
+            log_sd=sd,
+            deviation=deviation,
         )
 
 
@@ -520,6 +541,7 @@ class Posterior:
         draws: the draws.
         weights: their weights, sum 1.
         prior, with_nodes: (draws, weights) before any evidence, and with that of the nodes.
+        warnings: what to know before the answer is trusted.
     """
 
     question: Question
@@ -533,6 +555,7 @@ class Posterior:
     weights: FloatArray
     prior: tuple[Batch, FloatArray] | None
     with_nodes: tuple[Batch, FloatArray] | None
+    warnings: tuple[str, ...] = ()
 
     def density(self, quantity: str) -> tuple[FloatArray, FloatArray]:
         """Values and weights (sum 1) of a quantity, for a histogram; any field of `Batch`."""
@@ -577,6 +600,25 @@ class Posterior:
             identified=bits >= IDENTIFIED_BITS,
             given=asked != (0.0, np.inf),
         )
+
+    @cached_property
+    def predictive(self) -> dict[str, float]:
+        """Speeds to expect before one is seen, nodes known: p05, p50, p95 in tokens/s, and
+        `tail`, the probability of one as extreme as the observed speed (two-sided)."""
+        assert self.with_nodes is not None
+        batch, weights = self.with_nodes
+        kept = np.flatnonzero(weights > 0.0)
+        sd, w = batch.log_sd[kept], weights[kept]
+        centre = np.log(batch.tokens_per_s[kept])
+        below = float((w * ndtr((np.log(self.question.tokens_per_s) - centre) / sd)).sum())
+        noise = np.random.default_rng(0).standard_normal(len(kept))
+        p05, p50, p95 = np.exp(quantiles(centre + sd * noise, w, (0.05, 0.5, 0.95)))
+        return {
+            "p05": float(p05),
+            "p50": float(p50),
+            "p95": float(p95),
+            "tail": min(1.0, 2.0 * min(below, 1.0 - below)),
+        }
 
     @property
     def weights_probability(self) -> dict[str, float]:
@@ -656,6 +698,7 @@ class Posterior:
             "reason": self.reason,
             "ess": self.ess,
             "samples": self.samples,
+            "warnings": list(self.warnings),
         }
         if not self.possible:
             return result | dict.fromkeys(QUANTITIES)
@@ -666,6 +709,7 @@ class Posterior:
         return result | {
             **{q: m.to_dict() for q, m in self.marginals.items()},
             "accepted_tokens": accepted,
+            "expected_tokens_per_s": self.predictive,
             "weights": self.weights_probability,
             "attention": self.attention_probability,
             "mixture_of_experts": self.moe_probability,
@@ -768,7 +812,7 @@ def infer(
         start = draws.proposal
     assert draws is not None
     first = passed[0]
-    return Posterior(
+    posterior = Posterior(
         question,
         True,
         "",
@@ -781,6 +825,83 @@ def infer(
         first,
         passed[1],
     )
+    return replace(posterior, warnings=_warnings(posterior, target_ess))
+
+
+def _warnings(posterior: Posterior, target_ess: float) -> tuple[str, ...]:
+    found = []
+    expected = posterior.predictive
+    question = posterior.question
+    if question.observed and expected["tail"] < TAIL:
+        found.append(
+            f"{question.tokens_per_s:g} tokens/s is far from what models of the prior reach on "
+            f"these nodes ({expected['p05']:.3g} to {expected['p95']:.3g}): the answer rests on "
+            "the tails of the prior, or something else limits the speed"
+        )
+    if posterior.ess < min(ESS_FLOOR, target_ess):
+        found.append(
+            f"effective sample size {posterior.ess:.0f} is below {ESS_FLOOR:.0f}: "
+            "more samples needed"
+        )
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Deployments drawn from the prior, each with the question that its speed would raise."""
+
+    truth: Batch
+    questions: tuple[Question, ...]
+
+
+def simulate(
+    question: Question, count: int, seed: int = 0, *, prior: ShapePrior = CATALOGUE_PRIOR
+) -> Simulated:
+    """Models, deployments and measured speeds as `infer` believes they arise.
+
+    Args:
+        question: hardware, context, formats, speculation and known ranges. Spatial hardware:
+            its nodes are not used, each draw's question states those that it has. Temporal
+            hardware: draws are deployments on the nodes of the question.
+        count: draws.
+        seed: of the generator.
+        prior: over shapes.
+
+    Raises:
+        InputError: nothing of the prior lies in the known ranges and fits.
+    """
+    spatial = question.hardware.spatial
+    asked = question.with_(observed=True)
+    if spatial:
+        asked = asked.with_(nodes=(1, NODES_CAP))
+    model = _model(asked, prior, None, None, None, None)
+    space = model.space
+    rng = np.random.default_rng(seed)
+    parts: list[Batch] = []
+    found = 0
+    for _ in range(1000):
+        z = rng.standard_normal((max(count, 64), space.dimensions))
+        cell = rng.choice(len(space.cell_probability), len(z), p=space.cell_probability)
+        _, batch = model.evaluate(1, z, cell)
+        # Draws within the known ranges are kept in proportion to the mass of the ranges.
+        kept = np.flatnonzero(
+            (batch.log_nodes > -np.inf) & (np.log(rng.random(len(z))) < batch.log_conditions)
+        )
+        parts.append(batch.take(kept))
+        found += len(kept)
+        if found >= count:
+            break
+    else:
+        raise InputError("nothing of the prior lies in the known ranges and fits")
+    truth = Batch.join(parts).take(np.arange(count))
+    idle = np.exp(IDLE_LOG_MEAN * rng.exponential(size=count))
+    there = np.floor(truth.nodes * np.minimum(idle, IDLE_MOST)).astype(int)
+    speeds = truth.tokens_per_s * np.exp(truth.log_sd * rng.standard_normal(count))
+    questions = tuple(
+        asked.with_(tokens_per_s=float(v), nodes=(int(n), int(n)) if spatial else question.nodes)
+        for n, v in zip(there, speeds, strict=True)
+    )
+    return Simulated(truth, questions)
 
 
 def _model(
@@ -837,7 +958,7 @@ def _impossible(
             f"with whole layers in any of the formats {', '.join(question.weights)}"
         )
     alive = np.isfinite(draws.log_weights)
-    if np.any(draws.payload.deviation[alive] < FAR_SD):
+    if np.any(np.abs(draws.payload.deviation[alive]) < FAR_SD):
         return ""
     speeds = draws.payload.tokens_per_s[alive]
     return (

@@ -42,7 +42,7 @@ def _masses(values: FloatArray, weights: FloatArray, edges: FloatArray) -> Float
 
 
 def _size(weights: FloatArray) -> float:
-    return float(1.0 / (weights @ weights))
+    return float(1.0 / (weights * weights).sum())
 
 
 def information_bits(

@@ -31,8 +31,11 @@ __all__ = [
     "Regression",
     "ShapePrior",
     "attention_kind",
+    "catalogue_features",
+    "distinct",
     "features",
     "fit_prior",
+    "same_shape",
 ]
 
 SIZE_WIDENING = 1.5
@@ -177,13 +180,32 @@ class ShapePrior:
         return self.dense, self.moe
 
 
+def same_shape(a: Features, b: Features) -> bool:
+    """Whether two models are one architecture: a fine-tune, a later version, a copy.
+
+    As many layers, active parameters within 10 % and sparsity within 15 %.
+    """
+    return (
+        a.layers == b.layers
+        and abs(np.log(a.active_params / b.active_params)) < 0.1
+        and abs(np.log(a.sparsity / b.sparsity)) < 0.15
+    )
+
+
 def distinct(models: Iterable[Features]) -> list[Features]:
-    """One of each shape: fine-tunes and later versions of one architecture count once."""
-    seen: dict[tuple[float, ...], Features] = {}
+    """One of each shape, the first."""
+    kept: list[Features] = []
     for m in models:
-        key = (m.layers, *(round(v, 3) for v in (np.log(m.active_params), np.log(m.sparsity))))
-        seen.setdefault(key, m)
-    return list(seen.values())
+        if not any(same_shape(m, k) for k in kept):
+            kept.append(m)
+    return kept
+
+
+def catalogue_features() -> list[Features]:
+    """The features of every model of the shipped catalogue, in the order of its names."""
+    from archinfer import catalogue
+
+    return [features(catalogue.load(name).shape()) for name in catalogue.names()]
 
 
 def _fit_class(models: Sequence[Features], share: float) -> ClassPrior:
@@ -221,53 +243,53 @@ def fit_prior(models: Iterable[Features]) -> ShapePrior:
 
 CATALOGUE_PRIOR = ShapePrior(
     dense=ClassPrior(
-        share=0.35714286,
-        size_mean=23.963405,
-        size_sd=1.9388641,
+        share=0.32,
+        size_mean=23.991978,
+        size_sd=1.9910816,
         depth=Regression(
-            coefficients=(-5.2271996, 0.38455182),
-            sd=0.1577187,
-            inverse_gram=((18.139695, -0.75488833), (-0.75488833, 0.031501714)),
+            coefficients=(-5.1385789, 0.38106791),
+            sd=0.17810427,
+            inverse_gram=((21.841865, -0.907777), (-0.907777, 0.037836689)),
         ),
         per_layer=Regression(
-            coefficients=(-0.11608198, 0.2330039, -0.73764948),
-            sd=0.25673332,
+            coefficients=(0.10555687, 0.22517863, -0.74706517),
+            sd=0.29054035,
             inverse_gram=(
-                (79.163503, -5.2442553, 11.674283),
-                (-5.2442553, 0.36177306, -0.85884743),
-                (11.674283, -0.85884743, 2.2333724),
+                (81.299739, -5.3170677, 11.570879),
+                (-5.3170677, 0.36482188, -0.8580759),
+                (11.570879, -0.8580759, 2.2517663),
             ),
         ),
         sparsity=None,
     ),
     moe=ClassPrior(
-        share=0.64285714,
-        size_mean=23.70419,
-        size_sd=1.4385714,
+        share=0.68,
+        size_mean=23.663782,
+        size_sd=1.4583301,
         depth=Regression(
-            coefficients=(-3.8138344, 0.3267661),
-            sd=0.33119019,
-            inverse_gram=((17.482055, -0.73633722), (-0.73633722, 0.031063589)),
+            coefficients=(-3.861546, 0.32889539),
+            sd=0.3411722,
+            inverse_gram=((17.981923, -0.75864928), (-0.75864928, 0.032059511)),
         ),
         per_layer=Regression(
-            coefficients=(0.93861363, 0.17190169, -0.5810869),
-            sd=0.29643864,
+            coefficients=(0.63314841, 0.18654116, -0.58756111),
+            sd=0.2975203,
             inverse_gram=(
-                (21.382281, -1.0705053, 1.0226523),
-                (-1.0705053, 0.059694829, -0.08761998),
-                (1.0226523, -0.08761998, 0.26814281),
+                (21.985288, -1.0996237, 1.036726),
+                (-1.0996237, 0.061100964, -0.088299969),
+                (1.036726, -0.088299969, 0.26847432),
             ),
         ),
         sparsity=Regression(
-            coefficients=(5.0079143, -0.21224587, 0.61443763),
-            sd=0.67043342,
+            coefficients=(5.5657827, -0.23916402, 0.62731761),
+            sd=0.67953311,
             inverse_gram=(
-                (21.382281, -1.0705053, 1.0226523),
-                (-1.0705053, 0.059694829, -0.08761998),
-                (1.0226523, -0.08761998, 0.26814281),
+                (21.985288, -1.0996237, 1.036726),
+                (-1.0996237, 0.061100964, -0.088299969),
+                (1.036726, -0.088299969, 0.26847432),
             ),
         ),
     ),
-    attention=(("gqa", 0.49152542), ("mqa", 0.33898305), ("mla", 0.16949153)),
+    attention=(("gqa", 0.49056604), ("mqa", 0.35849057), ("mla", 0.1509434)),
 )
 """`fit_prior` of the shipped catalogue."""

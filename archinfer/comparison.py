@@ -1,0 +1,179 @@
+"""Why one model answers slower than another: depth, bytes, links or speculation, and how likely.
+
+The logarithm of the ratio of two speeds is a sum: of the ratio of the times of a pass, split
+over its terms by the logarithmic mean (Ang's LMDI: exact, no remainder, no order of terms), of
+the ratio of tokens gained per pass, and of what the cost model does not explain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from archinfer.cost import log_sd
+from archinfer.deployment import Deployment
+from archinfer.errors import InputError
+from archinfer.inference import NO_SPECULATION, Posterior
+from archinfer.placement import best_mapping, min_nodes
+from archinfer.shape import FloatArray, ModelShape
+
+__all__ = ["CAUSES", "Comparison", "compare_with", "log_mean"]
+
+CAUSES = ("depth", "active bytes", "links", "queue", "speculation", "unexplained")
+_SPARE = 2.5
+"""The reference may use up to this many times the nodes that it needs, as in the prior."""
+
+
+def log_mean(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Logarithmic mean (a - b) / (log a - log b) of positive numbers; a where both are equal."""
+    a, b = np.broadcast_arrays(np.asarray(a, dtype=float), np.asarray(b, dtype=float))
+    x = np.log(a / b)
+    small = np.abs(x) < 1e-6
+    return np.asarray(np.where(small, np.sqrt(a * b), (a - b) / np.where(small, 1.0, x)))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An unknown model against a reference on the same hardware.
+
+    Attributes:
+        reference, reference_tokens_per_s: the other model.
+        speed_ratio: its speed over the observed one (above 1: the unknown model is slower).
+        probability: that the unknown model has more active parameters (`larger`), more layers
+            (`deeper`), more parameters in all (`more parameters`), uses no speculation
+            (`no speculation`), or gains fewer tokens a pass (`less speculation`).
+        factor: by which each of CAUSES makes the unknown model slower (geometric mean over the
+            posterior; below 1: faster); their product is `speed_ratio`.
+        share: of the logarithm of `speed_ratio` that each cause has; may be negative or above 1;
+            None where the speeds are equal.
+        main_cause: probability that each cause is the largest in the direction of the ratio.
+    """
+
+    reference: str
+    reference_tokens_per_s: float
+    speed_ratio: float
+    probability: dict[str, float]
+    factor: dict[str, float]
+    share: dict[str, float] | None
+    main_cause: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "reference": self.reference,
+            "reference_tokens_per_s": self.reference_tokens_per_s,
+            "speed_ratio": self.speed_ratio,
+            "probability": self.probability,
+            "factor": self.factor,
+            "share": self.share,
+            "main_cause": self.main_cause,
+        }
+
+
+def _reference_accepted(
+    posterior: Posterior, pass_s: float, sd: float, tokens_per_s: float, count: int
+) -> FloatArray:
+    """Tokens per pass of the reference, `count` draws: the same prior, its own speed."""
+    low, high = posterior.question.speculation
+    grid = np.geomspace(max(low, 1.0) if low <= 1.0 else low, high, 400)
+    prior = np.full(len(grid), 1.0 / len(grid))
+    if low <= 1.0 < high:
+        prior = np.concatenate(([NO_SPECULATION], (1.0 - NO_SPECULATION) * prior))
+        grid = np.concatenate(([1.0], grid))
+    deviation = np.log(tokens_per_s * pass_s / grid) / sd
+    log_p = np.log(prior) - 0.5 * deviation**2
+    mass = np.cumsum(np.exp(log_p - log_p.max()))
+    points = np.random.default_rng(0).permutation((np.arange(count) + 0.5) / count)
+    at = np.searchsorted(mass / mass[-1], points)
+    return np.asarray(grid[np.minimum(at, len(grid) - 1)])
+
+
+def compare_with(
+    posterior: Posterior,
+    reference: ModelShape,
+    reference_tokens_per_s: float,
+    *,
+    weights: str = "bf16",
+    nodes: int | None = None,
+) -> Comparison:
+    """Why the model of `posterior` has another speed than a known one.
+
+    Args:
+        posterior: of an observed speed.
+        reference: a model (numbers, no arrays).
+        reference_tokens_per_s: its speed on the same hardware.
+        weights: its weight format.
+        nodes: its nodes; None: up to 2.5 times the fewest that hold it, the fastest mapping.
+
+    Raises:
+        InputError: the posterior has no observed speed or is empty, or no number of nodes holds
+            the reference.
+    """
+    question = posterior.question
+    if not posterior.possible or not question.observed:
+        raise InputError("a comparison needs a posterior of an observed speed")
+    hardware = question.hardware
+    asked = Deployment(context_tokens=int(question.context_tokens), weights=weights, kv=question.kv)
+    fewest = min_nodes(hardware, reference, asked)
+    if fewest is None:
+        raise InputError(f"{reference.name or 'the reference'} fits on no number of nodes")
+    available = int(np.floor(_SPARE * fewest)) if nodes is None else nodes
+    _, time, fits = best_mapping(hardware, reference, asked.with_(nodes=available))
+    if not fits:
+        raise InputError(
+            f"{reference.name or 'the reference'} needs {fewest} {hardware.node}s, found {nodes}"
+        )
+    d, w = posterior.draws, posterior.weights
+    kept = np.flatnonzero(w > 0.0)
+    w = w[kept]
+    pass_s = float(time.total)
+    mine_s = d.accepted_tokens[kept] / d.tokens_per_s[kept]
+    mean_s = log_mean(mine_s, np.full(len(kept), pass_s))
+    known = {
+        "depth": float(time.reductions + time.fixed),
+        "active bytes": float(time.weights + time.kv + time.compute + time.head),
+        "links": float(time.links),
+        "queue": float(time.queue + time.draft),
+    }
+    unknown = {
+        "depth": d.depth_s[kept],
+        "active bytes": d.bytes_s[kept],
+        "links": d.links_s[kept],
+        "queue": d.queue_s[kept],
+    }
+    parts = {cause: (unknown[cause] - known[cause]) / mean_s for cause in known}
+    accepted = _reference_accepted(
+        posterior, pass_s, float(log_sd(hardware, time)), reference_tokens_per_s, len(kept)
+    )
+    parts["speculation"] = np.log(accepted / d.accepted_tokens[kept])
+    log_ratio = float(np.log(reference_tokens_per_s / question.tokens_per_s))
+    parts["unexplained"] = log_ratio - np.sum(list(parts.values()), axis=0)
+    stacked = np.stack([parts[cause] for cause in CAUSES])
+    mean = (stacked * w).sum(axis=1)
+    largest = np.argmax(stacked * (1.0 if log_ratio >= 0.0 else -1.0), axis=0)
+    main = np.bincount(largest, weights=w, minlength=len(CAUSES))
+
+    def probability(event: Any) -> float:
+        return float(w[np.asarray(event)].sum())
+
+    return Comparison(
+        reference=reference.name,
+        reference_tokens_per_s=reference_tokens_per_s,
+        speed_ratio=float(np.exp(log_ratio)),
+        probability={
+            "larger": probability(d.active_params[kept] > reference.active_params),
+            "more parameters": probability(d.total_params[kept] > reference.total_params),
+            "deeper": probability(d.layers[kept] > reference.layers),
+            "no speculation": probability(d.accepted_tokens[kept] <= 1.0),
+            "less speculation": probability(d.accepted_tokens[kept] < accepted),
+        },
+        factor=dict(zip(CAUSES, (float(v) for v in np.exp(mean)), strict=True)),
+        share=(
+            dict(zip(CAUSES, (float(v) for v in mean / log_ratio), strict=True))
+            if log_ratio != 0.0
+            else None
+        ),
+        main_cause=dict(zip(CAUSES, (float(v) for v in main), strict=True)),
+    )
