@@ -1,0 +1,52 @@
+"""A million random points: what the region's edges say against the constraints themselves.
+
+    python benchmarks/exactness.py [POINTS]
+
+Prints points, points inside, and points that differ farther than 1e-6 from an edge (none may).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from archinfer.hardware import Hardware
+from archinfer.question import Question
+from archinfer.solver import solve
+from tests.exactness import agreement
+
+
+def main() -> int:
+    """Run every question; the exit code is 1 if any point differs."""
+    points = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    founding = Question(Hardware.load("wse-3"))
+    questions = {
+        "founding, target": founding,
+        "founding, observed": founding.with_(observed=True),
+        "physics only, 70 to 100 wafers": founding.with_(habits=None, nodes=(70, 100)),
+    }
+    wrong = 0
+    for name, question in questions.items():
+        start = time.perf_counter()
+        region = solve(question)
+        solved = time.perf_counter()
+        differing = inside = done = 0
+        for seed in range(10):
+            found = agreement(region, points // 10, seed)
+            done += found.points
+            inside += found.inside
+            differing += found.differing
+        wrong += differing
+        print(
+            f"{name}: {done:,} points, {inside:,} inside, {differing} differ "
+            f"(solve {solved - start:.3f} s, comparison {time.perf_counter() - solved:.0f} s)",
+            flush=True,
+        )
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
