@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from archinfer.commands import hardware, solve
+from archinfer.commands import check, hardware, predict, schema, solve
 
 __all__ = ["app", "main"]
 
@@ -27,6 +27,9 @@ app = typer.Typer(
     ),
 )
 app.command("solve")(solve.solve)
+app.command("predict")(predict.predict)
+app.command("check")(check.check)
+app.command("schema")(schema.schema)
 app.add_typer(hardware.app, name="hardware")
 
 

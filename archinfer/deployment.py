@@ -41,7 +41,8 @@ class Deployment:
     """What is asked of a model and the hardware under it.
 
     Attributes:
-        nodes: nodes that are there (the mapping may leave some idle).
+        nodes: nodes that are there (the mapping may leave some idle); None: the fewest that
+            hold the model.
         context_tokens: tokens of context whose keys and values a decode step sees.
         concurrency: sequences served at once; each keeps its own KV cache.
         weights: weight format (`archinfer.formats`); None: the format the model comes in.
@@ -51,7 +52,7 @@ class Deployment:
         mapping: a forced mapping; None: the fastest one that fits.
     """
 
-    nodes: int = 1
+    nodes: int | None = None
     context_tokens: int = 8000
     concurrency: int = 1
     weights: str | None = None
@@ -64,6 +65,8 @@ class Deployment:
     def __post_init__(self) -> None:
         for key, low in (("nodes", 1), ("context_tokens", 1), ("concurrency", 1)):
             value = getattr(self, key)
+            if value is None:
+                continue
             if not value >= low or value != int(value):
                 raise InputError(f"{key} must be a whole number of at least {low}, found {value}")
         if self.draft_tokens < 0:

@@ -1,0 +1,264 @@
+"""`archinfer predict`: how fast a known model is, on how many nodes, and what limits it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from archinfer.commands.common import Format
+
+if TYPE_CHECKING:
+    from archinfer.deployment import Deployment, Mapping
+    from archinfer.hardware import Hardware
+    from archinfer.report.predict import Row
+
+__all__ = ["predict"]
+
+NODES_MOST = 100_000
+
+
+def predict(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[MODEL]...",
+            help="Names (archinfer models list), config.json files, or - for standard input; "
+            "none with --total and --active.",
+            show_default=False,
+        ),
+    ] = None,
+    total: Annotated[
+        str | None, typer.Option(help="Total parameters of a model without a config, as 1.6T.")
+    ] = None,
+    active: Annotated[
+        str | None, typer.Option(help="Its active parameters, as 48B. Default: all (dense).")
+    ] = None,
+    layers: Annotated[
+        str | None,
+        typer.Option(help="Its layers, as 60 or 40:90. Default: what habits of design allow."),
+    ] = None,
+    attention: Annotated[str, typer.Option(help="Its attention: gqa, mqa, mla.")] = "gqa",
+    hardware: Annotated[
+        str, typer.Option(help="Profile: a name (archinfer hardware list) or a YAML file.")
+    ] = "wse-3",
+    nodes: Annotated[
+        str | None, typer.Option(help="Nodes that are there. Default: the fewest that hold it.")
+    ] = None,
+    layers_per_node: Annotated[
+        str | None,
+        typer.Option(help="Layers of a node (of a pipeline stage). Default: the fastest."),
+    ] = None,
+    tensor_parallel: Annotated[
+        str | None,
+        typer.Option(help="Nodes that share each layer (with --layers-per-node; not on wafers)."),
+    ] = None,
+    context: Annotated[str, typer.Option(help="Tokens of context (128k = 128,000).")] = "8k",
+    concurrency: Annotated[str, typer.Option(help="Users served at once.")] = "1",
+    weights: Annotated[
+        str | None,
+        typer.Option(help="Weight format. Default: the one the model comes in (bf16 for --total)."),
+    ] = None,
+    kv: Annotated[str, typer.Option(help="KV-cache format.")] = "bf16",
+    speculation: Annotated[
+        str, typer.Option(help="Accepted tokens a pass, as 1 (none) or 1:3.")
+    ] = "1:3",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set a figure of the profile, as link.latency='2 us'.",
+        ),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show bars, and the figures behind the answer.")
+    ] = False,
+    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
+) -> None:
+    """Predict the speed of known models for one user, and say what limits it.
+
+    One model gives a page, several a comparison. A model known only by its totals:
+    --total 1.6T --active 48B, perhaps with --layers.
+    """
+    from archinfer.commands.common import (
+        hardware_with,
+        print_csv,
+        print_json,
+        print_markdown,
+        read_range,
+        warn,
+    )
+    from archinfer.deployment import Deployment
+    from archinfer.errors import InputError
+    from archinfer.formats import kv_format, weight_format
+    from archinfer.report import predict as report
+
+    profile, overrides = hardware_with(hardware, set_ or [])
+    low, high = read_range("--speculation", speculation, "number")
+    if not 0.0 < low <= high < float("inf"):
+        raise InputError(f"--speculation: expected 1 or a range such as 1:3, found {speculation!r}")
+    deployment = Deployment(
+        nodes=None if nodes is None else _whole("--nodes", nodes, "count", NODES_MOST),
+        context_tokens=_whole("--context", context, "tokens"),
+        concurrency=_whole("--concurrency", concurrency, "count"),
+        weights=None if weights is None else weight_format(weights).name,
+        kv=kv_format(kv).name,
+        accepted_low=low,
+        accepted_high=high,
+        mapping=_mapping(profile, layers_per_node, tensor_parallel),
+    )
+    if models and (total is not None or active is not None or layers is not None):
+        raise InputError("--total, --active and --layers describe a model without a config: "
+                         "give them, or models by name or file, not both")  # fmt: skip
+    rows: list[Row] = []
+    if models:
+        if models.count("-") > 1:
+            raise InputError("standard input (-) holds one config: name it once")
+        rows = [_known(name, profile, deployment) for name in models]
+    elif total is not None:
+        rows = [_totals(total, active, layers, attention, profile, deployment)]
+    else:
+        raise InputError("name a model (archinfer models list), a config.json, or give --total")
+    for row in rows:
+        for warning in row.warnings:
+            warn(f"{row.name}: {warning}")
+
+    if output is Format.json:
+        print_json(report.document(rows, profile, overrides))
+    elif output is Format.csv:
+        print_csv(*report.csv_rows(rows))
+    elif output is Format.markdown:
+        print_markdown(*report.short_rows(rows))
+    elif len(rows) == 1:
+        report.print_page(rows[0], overrides, explain)
+    else:
+        report.print_comparison(rows, overrides, explain)
+
+
+def _whole(option: str, text: str, dimension: str, most: float = 1e15) -> int:
+    from archinfer.commands.common import read_count
+    from archinfer.errors import InputError
+
+    value = read_count(option, text, dimension)
+    if value != int(value) or not 1 <= value <= most:
+        limit = f"between 1 and {most:,.0f}" if most < 1e15 else "of at least 1"
+        raise InputError(f"{option}: expected a whole number {limit}, found {text!r}")
+    return int(value)
+
+
+def _mapping(
+    profile: Hardware, layers_per_node: str | None, tensor_parallel: str | None
+) -> Mapping | None:
+    from archinfer.deployment import Mapping
+    from archinfer.errors import InputError
+
+    if layers_per_node is None:
+        if tensor_parallel is not None:
+            raise InputError("--tensor-parallel needs --layers-per-node as well")
+        return None
+    held = _whole("--layers-per-node", layers_per_node, "count", NODES_MOST)
+    group = _whole("--tensor-parallel", tensor_parallel or "1", "count", NODES_MOST)
+    if profile.spatial and group > 1:
+        raise InputError(
+            f"--tensor-parallel: the cores of one {profile.node} share a layer, found {group}"
+        )
+    return Mapping(float(held), float(group))
+
+
+def _known(name: str, profile: Hardware, deployment: Deployment) -> Row:
+    """A model with a config."""
+    import os
+
+    from archinfer.commands.models import read_model
+    from archinfer.prediction import predict as predicted
+    from archinfer.report.predict import Row
+
+    inside = os.path.join(name, "config.json")
+    if name != "-" and os.path.isfile(inside):
+        name = inside
+    architecture, record = read_model(name)
+    warnings = list(architecture.warnings)
+    longest = architecture.max_context_tokens
+    if longest is not None and deployment.context_tokens > longest:
+        warnings.append(
+            f"a context of {deployment.context_tokens:,} tokens is longer than the "
+            f"{longest:,} it is made for"
+        )
+    notes = list(architecture.notes)
+    counts = architecture.parameters()
+    if architecture.mtp_layers:
+        notes = [note for note in notes if "multi-token-prediction" not in note]
+        with_them = (counts.total + architecture.mtp_parameters()) / 1e9
+        notes.append(
+            f"{counts.total / 1e9:,.1f}B leave out {architecture.mtp_layers} "
+            f"multi-token-prediction layer(s), which a decode pass does not run; about "
+            f"{with_them:,.1f}B with them"
+        )
+    if record is not None:
+        why = record.difference(architecture)
+        announced = f"announced: {record.announced_total or 'no figure'}"
+        if record.announced_active:
+            announced += f", {record.announced_active} active"
+        notes.append(f"{announced}; {why}" if why else announced)
+    return Row(
+        name=architecture.name,
+        result=predicted(architecture, profile, deployment),
+        architecture=architecture,
+        warnings=tuple(warnings),
+        notes=tuple(notes),
+    )
+
+
+def _totals(
+    total: str,
+    active: str | None,
+    layers: str | None,
+    attention: str,
+    profile: Hardware,
+    deployment: Deployment,
+) -> Row:
+    """A model known by its totals."""
+    import numpy as np
+
+    from archinfer.commands.common import read_count, read_whole_range
+    from archinfer.errors import InputError
+    from archinfer.family import FamilyRules, attention_rule
+    from archinfer.prediction import plausible_layers, predict_depths
+    from archinfer.report.predict import Row
+    from archinfer.report.text import compact
+    from archinfer.solver import LAYERS_MAX
+
+    size = read_count("--total", total)
+    used = size if active is None else read_count("--active", active)
+    if not 0.0 < used <= size:
+        raise InputError(
+            f"--active: expected more than 0 and at most the total ({compact(size)}), "
+            f"found {active!r}"
+        )
+    rules = FamilyRules(attention=attention)
+    kind = attention_rule(attention)
+    if layers is None:
+        depths = plausible_layers(used, profile, rules)
+        if not len(depths):
+            raise InputError(
+                f"no habit of design says how many layers a model with {compact(used)} active "
+                "parameters has: give --layers"
+            )
+        origin = "habits of design (--layers narrows them)"
+    else:
+        low, high = read_whole_range("--layers", layers, LAYERS_MAX)
+        if high > 10_000:
+            raise InputError(f"--layers: expected at most 10,000, found {layers!r}")
+        depths = np.arange(low, high + 1.0)
+        origin = "--layers"
+    name = f"{compact(size)} total, {compact(used)} active"
+    found = predict_depths(name, size, used, depths, profile, deployment, rules)
+    notes = [
+        f"no config: hidden size and experts by the rules of the family, {kind.text}",
+        *([] if len(depths) == 1 else [f"layers from {origin}"]),
+        *([] if deployment.weights else ["weights taken as bf16 (--weights sets the format)"]),
+    ]
+    if len(depths) == 1:
+        return Row(name=name, result=found.middle, notes=tuple(notes))
+    return Row(name=name, result=found.middle, depths=found, notes=tuple(notes))

@@ -1,0 +1,204 @@
+"""Which mapping of a given model is the fastest that fits, and the fewest nodes that hold it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archinfer.cost import decode_time, memory_fraction
+from archinfer.deployment import Deployment, Mapping
+from archinfer.formats import weight_format
+from archinfer.shape import FloatArray, ModelShape, Number
+from archinfer.solver import GROUP_DOMAINS, mappings
+from archinfer.terms import TokenTime, Traffic
+from archinfer.work import Memory, memory
+
+if TYPE_CHECKING:
+    from archinfer.hardware import Hardware
+
+__all__ = [
+    "Candidates",
+    "best_mapping",
+    "candidates",
+    "fewest",
+    "fewest_nodes",
+    "min_nodes",
+    "take_time",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Every mapping of one model on at most `nodes` nodes; arrays of shape (k,).
+
+    Attributes:
+        mapping: the mappings.
+        nodes: nodes in use.
+        time: decode time of each.
+        fraction: share of the fullest stage's usable memory that is taken.
+    """
+
+    mapping: Mapping
+    nodes: FloatArray
+    time: TokenTime
+    fraction: FloatArray
+
+    @property
+    def fits(self) -> NDArray[np.bool_]:
+        """Whether each fits."""
+        return self.fraction <= 1.0
+
+    def at(self, index: int) -> tuple[Mapping, TokenTime]:
+        """One mapping with its time, as numbers."""
+        one = Mapping(*(float(np.asarray(x)[index]) for x in _parts(self.mapping)))
+        return one, take_time(self.time, index, len(self.nodes))
+
+
+def _parts(mapping: Mapping) -> tuple[Number, Number]:
+    return mapping.layers_per_stage, mapping.tensor_parallel
+
+
+def take_time(time: TokenTime, index: int, count: int) -> TokenTime:
+    """One entry of a TokenTime whose terms broadcast to shape (count,)."""
+
+    def one(value: Number) -> float:
+        return float(np.broadcast_to(np.asarray(value, dtype=float), (count,))[index])
+
+    terms = {f.name: one(getattr(time, f.name)) for f in fields(time) if f.name != "scaling"}
+    return TokenTime(**terms, scaling={name: one(v) for name, v in time.scaling.items()})
+
+
+def candidates(
+    hardware: Hardware, shape: ModelShape, stored: Memory, traffic: Traffic, nodes: int
+) -> Candidates:
+    """Every way to place the model's whole layers on at most `nodes` nodes."""
+    layers, per_stage, group = mappings(
+        np.array([float(shape.layers)]),
+        nodes,
+        hardware.spatial,
+        GROUP_DOMAINS * hardware.scale_up_size,
+    )
+    mapping = Mapping(per_stage, group)
+    return Candidates(
+        mapping,
+        np.asarray(mapping.nodes(layers), dtype=float),
+        decode_time(hardware, shape, stored, mapping, traffic),
+        np.asarray(memory_fraction(hardware, shape, stored, mapping), dtype=float),
+    )
+
+
+def _asked(deployment: Deployment, outside_bits: float | None) -> tuple[float, Traffic]:
+    bits = weight_format(deployment.weights or "bf16").bits
+    return bits, Traffic(
+        context_tokens=deployment.context_tokens,
+        concurrency=deployment.concurrency,
+        weight_bits=bits,
+        outside_bits=outside_bits,
+        kv_bits=deployment.kv_bits,
+        draft_tokens=deployment.draft_tokens,
+    )
+
+
+def _stored(shape: ModelShape, traffic: Traffic) -> Memory:
+    return memory(
+        shape,
+        traffic.context_tokens,
+        traffic.concurrency,
+        traffic.weight_bits,
+        traffic.kv_bits,
+        traffic.outside_bits,
+    )
+
+
+def best_mapping(
+    hardware: Hardware,
+    shape: ModelShape,
+    deployment: Deployment,
+    outside_bits: float | None = None,
+) -> tuple[Mapping, TokenTime, bool]:
+    """The fastest mapping on the deployment's nodes that fits, with its time.
+
+    Args:
+        hardware: profile.
+        shape: one model (numbers, no arrays).
+        deployment: what is asked; `weights` None counts as bf16; a mapping it forces is used.
+        outside_bits: bits of embedding, head and final norm; None: those of the weights.
+
+    Returns:
+        Mapping, time of a pass, whether it fits. Where none fits: the one that is least too
+        full.
+    """
+    _, traffic = _asked(deployment, outside_bits)
+    stored = _stored(shape, traffic)
+    if deployment.mapping is not None:
+        forced = deployment.mapping
+        fraction = memory_fraction(hardware, shape, stored, forced)
+        there = np.inf if deployment.nodes is None else deployment.nodes
+        fits = bool(fraction <= 1.0 and forced.nodes(shape.layers) <= there)
+        return forced, decode_time(hardware, shape, stored, forced, traffic), fits
+    nodes = deployment.nodes
+    if nodes is None:
+        fewest = fewest_nodes(hardware, shape, stored)
+        # Where no number of nodes is enough, one layer each is the least too full.
+        nodes = int(shape.layers) if fewest is None else fewest
+    found = candidates(hardware, shape, stored, traffic, nodes)
+    fits = bool(found.fits.any())
+    score = np.where(found.fits, found.time.total, np.inf) if fits else found.fraction
+    mapping, time = found.at(int(np.argmin(score)))
+    return mapping, time, fits
+
+
+def min_nodes(
+    hardware: Hardware,
+    shape: ModelShape,
+    deployment: Deployment,
+    outside_bits: float | None = None,
+) -> int | None:
+    """Fewest nodes whose usable memory holds the deployment; None where no number does.
+
+    Layers are whole, so a stage holds ceil(L / stages) of them; on temporal hardware the nodes
+    of one tensor-parallel group share each layer.
+    """
+    _, traffic = _asked(deployment, outside_bits)
+    return fewest_nodes(hardware, shape, _stored(shape, traffic))
+
+
+def fewest_nodes(hardware: Hardware, shape: ModelShape, stored: Memory) -> int | None:
+    """`min_nodes` of what is stored."""
+    nodes, _ = fewest(hardware, shape, stored)
+    return int(nodes) if np.isfinite(nodes) else None
+
+
+def fewest(hardware: Hardware, shape: ModelShape, stored: Memory) -> tuple[FloatArray, Mapping]:
+    """Fewest nodes that hold each model, and its layers spread evenly over them.
+
+    Args:
+        hardware: profile.
+        shape, stored: numbers or arrays that broadcast together.
+
+    Returns:
+        Nodes (inf where no number is enough; there the mapping has one layer a stage), mapping.
+    """
+    layers = np.asarray(shape.layers, dtype=float)
+    groups = [1.0]
+    if not hardware.spatial:
+        while groups[-1] * 2.0 <= GROUP_DOMAINS * hardware.scale_up_size:
+            groups.append(groups[-1] * 2.0)
+    nodes = np.asarray(np.inf)
+    per_stage, tensor_parallel = np.ones(()), np.full((), groups[-1])
+    for group in groups:
+        one = memory_fraction(hardware, shape, stored, Mapping(1.0, group))
+        held = np.clip(np.floor(1.0 / np.asarray(one, dtype=float) * (1.0 + 1e-12)), 1.0, layers)
+        taken = memory_fraction(hardware, shape, stored, Mapping(held, group))
+        # Rounding may have let one layer too many in.
+        held = np.where((taken > 1.0) & (held > 1.0), held - 1.0, held)
+        used = np.where(np.asarray(one) <= 1.0, Mapping(held, group).nodes(layers), np.inf)
+        better = used < nodes
+        even = np.ceil(layers / Mapping(held, group).stages(layers))
+        per_stage = np.where(better, even, per_stage)
+        tensor_parallel = np.where(better, group, tensor_parallel)
+        nodes = np.where(better, used, nodes)
+    return nodes, Mapping(per_stage, tensor_parallel)

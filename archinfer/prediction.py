@@ -1,0 +1,654 @@
+"""The speed of a known model on known hardware: time by term, memory, nodes, what would help.
+
+`predict` takes one model, or a `ModelShape` whose fields are arrays: then every figure of the
+`Prediction` is an array, computed in one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from archinfer.architecture import Architecture
+from archinfer.cost import decode_time, memory_fraction, speed_range
+from archinfer.deployment import Deployment, Mapping
+from archinfer.errors import InputError
+from archinfer.family import FamilyRules, family_shape
+from archinfer.formats import weight_format
+from archinfer.placement import candidates, fewest, fewest_nodes
+from archinfer.shape import FloatArray, ModelShape, Number
+from archinfer.terms import TERMS, TokenTime, Traffic
+from archinfer.work import Memory, memory
+
+if TYPE_CHECKING:
+    from archinfer.hardware import Hardware
+
+__all__ = [
+    "LIMITS",
+    "TERM_TEXTS",
+    "Change",
+    "DepthRange",
+    "Prediction",
+    "even_mapping",
+    "plausible_layers",
+    "predict",
+    "predict_depths",
+    "what_would_help",
+]
+
+Speed = tuple[Number, Number, Number]
+
+TERM_TEXTS = {
+    "weights": "reading and multiplying the active weights",
+    "kv": "reading the KV cache and multiplying with it",
+    "compute": "arithmetic beyond the memory time",
+    "reductions": "the chain of dependent all-reduces of each layer",
+    "fixed": "the time a layer takes whatever its size",
+    "links": "crossings from node to node",
+    "head": "the LM head",
+    "queue": "waiting for the other users' tokens",
+    "draft": "drafting tokens",
+}
+"""What each term of the time is, in words."""
+
+LIMITS = ("capacity", "kv cache", "nodes")
+"""What stops a model that does not fit: all of its bytes, its KV cache alone, a forced mapping
+that takes more nodes than there are."""
+
+MORE_NODES = 2
+"""How many times the nodes a faster mapping is looked for on."""
+
+DRAFTED, ACCEPTED = 2, 2.0
+"""The speculation among the changes: two drafted tokens, two gained a pass. DeepSeek-R1 on eight
+B200 gained 2.58 with two drafted (TensorRT-LLM's published figures), so this is a careful one."""
+
+NARROWER = ("fp8", "nvfp4")
+"""Weight formats tried among the changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change to the deployment, the hardware or the software, and what it would bring.
+
+    Attributes:
+        name: short key.
+        text: what changes, in words.
+        tokens_per_s: central speed without speculation after the change (with the accepted
+            tokens, where speculation is the change); nan where it does not fit.
+        gain: that speed over the present one, minus 1; nan where either does not fit.
+        fits: whether the model then fits.
+        nodes: nodes then in use.
+    """
+
+    name: str
+    text: str
+    tokens_per_s: float
+    gain: float
+    fits: bool
+    nodes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON keys of `what_would_help[]`."""
+        return {
+            "name": self.name,
+            "text": self.text,
+            "tokens_per_s": self.tokens_per_s,
+            "gain": self.gain,
+            "fits": self.fits,
+            "nodes": self.nodes,
+        }
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the cost model says of one model, or of arrays of them.
+
+    Attributes:
+        model: its name.
+        hardware, deployment: what it runs on and what was asked.
+        shape: what the cost model was given.
+        weights: weight format; `weight_bits` of it, and `outside_bits` of embedding and head.
+        nodes: nodes that are there (the fewest that hold the model where none were asked).
+        min_nodes: fewest nodes that hold it; inf where no number does.
+        mapping: which nodes hold which layers.
+        time: seconds of one pass by term, as if the memory sufficed.
+        plain_time: the same without drafted tokens.
+        memory: bytes stored over all nodes.
+        memory_fraction: share of the fullest node's usable memory.
+        fits: whether the mapping fits the memory and the nodes.
+        changes: what would help, the best first; empty for arrays.
+    """
+
+    model: str
+    hardware: Hardware
+    deployment: Deployment
+    shape: ModelShape
+    weights: str
+    weight_bits: float
+    outside_bits: float
+    nodes: Number
+    min_nodes: Number
+    mapping: Mapping
+    time: TokenTime
+    plain_time: TokenTime
+    memory: Memory
+    memory_fraction: Number
+    fits: Any
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def nodes_used(self) -> Number:
+        """Nodes of the mapping."""
+        return self.mapping.nodes(self.shape.layers)
+
+    def _where_fits(self, speed: Speed) -> Speed:
+        low, middle, high = (np.where(self.fits, v, np.nan) for v in speed)
+        if np.ndim(low) == 0:
+            return float(low), float(middle), float(high)
+        return low, middle, high
+
+    @property
+    def speed(self) -> Speed:
+        """Tokens/s of one user at 5, 50 and 95 % (`archinfer.cost.speed_range`); nan: no fit."""
+        asked = self.deployment
+        return self._where_fits(
+            speed_range(self.hardware, self.time, asked.accepted_low, asked.accepted_high)
+        )
+
+    @property
+    def plain_speed(self) -> Speed:
+        """The same without speculation."""
+        return self._where_fits(speed_range(self.hardware, self.plain_time, 1.0, 1.0))
+
+    @property
+    def bottleneck(self) -> Any:
+        """The term with the largest part of the time, or the limit that is exceeded."""
+        terms = np.stack(np.broadcast_arrays(*(getattr(self.time, t) for t in TERMS)))
+        slowest = np.asarray(TERMS)[np.argmax(terms, axis=0)]
+        alone = memory_fraction(
+            self.hardware, self.shape, replace(self.memory, weights=0.0), self.mapping
+        )
+        stopped = np.where(np.asarray(alone) > 1.0, LIMITS[1], LIMITS[0])
+        stopped = np.where(np.asarray(self.memory_fraction) <= 1.0, LIMITS[2], stopped)
+        found = np.where(self.fits, slowest, stopped)
+        return str(found) if np.ndim(found) == 0 else found
+
+    @property
+    def limit(self) -> str:
+        """What binds, in words (one model)."""
+        name = self.bottleneck
+        node = self.hardware.node
+        if name in TERM_TEXTS:
+            share = float(getattr(self.time, name)) / float(self.time.total)
+            return f"{TERM_TEXTS[name]}; {share:.0%} of the time of a pass"
+        there = f"{int(self.nodes):,} {node}{'' if self.nodes == 1 else 's'}"
+        if name == LIMITS[2]:
+            return f"the mapping takes {int(self.nodes_used):,} {node}s; there are {there}"
+        alone = name == LIMITS[1]
+        what = "KV cache and buffers alone" if alone else "weights, KV cache and buffers"
+        more = (
+            f"at least {int(self.min_nodes):,} {node}s hold it"
+            if np.isfinite(self.min_nodes)
+            else f"one layer alone is more than a {node} holds, so no number of them is enough"
+        )
+        return (
+            f"{what} take {self.taken_of_limit:.3g} times the usable memory of the fullest "
+            f"{node} on {there}; {more}"
+        )
+
+    @property
+    def taken_of_limit(self) -> float:
+        """How many times the memory of the exceeded limit is needed (one model)."""
+        stored = self.memory
+        if self.bottleneck == LIMITS[1]:
+            stored = replace(stored, weights=0.0)
+        return float(memory_fraction(self.hardware, self.shape, stored, self.mapping))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON keys of `results[]`; times and speeds are nan where the model does not fit."""
+        fits = bool(self.fits)
+        time = {t: float(getattr(self.time, t)) for t in TERMS} | {"total": float(self.time.total)}
+        asked = self.deployment
+        return {
+            "model": self.model,
+            "hardware": self.hardware.name,
+            "parameters": {
+                "total": _whole(self.shape.total_params),
+                "active": _whole(self.shape.active_params),
+            },
+            "layers": _whole(self.shape.layers),
+            "hidden_size": _whole(self.shape.hidden_size),
+            "weights": self.weights,
+            "kv": asked.kv,
+            "context_tokens": asked.context_tokens,
+            "concurrency": asked.concurrency,
+            "speculation": [asked.accepted_low, asked.accepted_high],
+            "fits": fits,
+            "nodes": int(self.nodes),
+            "nodes_used": int(self.nodes_used),
+            "min_nodes": int(self.min_nodes) if np.isfinite(self.min_nodes) else None,
+            "layers_per_node": float(self.mapping.layers_per_stage),
+            "tensor_parallel": float(self.mapping.tensor_parallel),
+            "tokens_per_s": _named(self.speed),
+            "tokens_per_s_without_speculation": _named(self.plain_speed),
+            "time_s": {k: v if fits else np.nan for k, v in time.items()},
+            "memory_bytes": {
+                "weights": float(self.memory.weights),
+                "kv": float(self.memory.kv),
+                "other": float(self.memory.other),
+                "total": float(self.memory.total),
+            },
+            "memory_fraction": float(self.memory_fraction),
+            "region_side": float(self.time.side) if fits else np.nan,
+            "bottleneck": self.bottleneck,
+            "limit": self.limit,
+            "what_would_help": [c.to_dict() for c in self.changes],
+        }
+
+
+def _named(speed: Speed) -> dict[str, float]:
+    low, middle, high = speed
+    return {"p05": float(low), "p50": float(middle), "p95": float(high)}
+
+
+def _whole(value: Number) -> int:
+    return round(float(value))
+
+
+def even_mapping(hardware: Hardware, layers: Number, nodes: Number) -> Mapping:
+    """Whole layers spread evenly over all nodes: ceil(L / stages) a stage.
+
+    On spatial hardware a node is a stage. On temporal hardware a stage is a tensor-parallel
+    group, the widest power of two that the nodes and one scale-up domain allow.
+    """
+    nodes = np.asarray(nodes, dtype=float)
+    group: Number = 1.0
+    if not hardware.spatial:
+        group = 2.0 ** np.floor(np.log2(np.minimum(nodes, hardware.scale_up_size)))
+    stages = np.maximum(np.floor(nodes / group), 1.0)
+    return Mapping(np.ceil(np.asarray(layers, dtype=float) / stages), group)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A model and a deployment in the cost model's terms."""
+
+    shape: ModelShape
+    weights: str
+    traffic: Traffic
+    stored: Memory
+
+
+def _asked(model: Architecture | ModelShape, deployment: Deployment) -> _Asked:
+    if isinstance(model, Architecture):
+        weights = weight_format(deployment.weights or model.weight_format).name
+        shape = model.shape(weights)
+        outside_bits = model.component_bits(weights)["lm_head"]
+    else:
+        weights = weight_format(deployment.weights or "bf16").name
+        shape = model
+        outside_bits = weight_format(weights).bits
+    traffic = Traffic(
+        context_tokens=deployment.context_tokens,
+        concurrency=deployment.concurrency,
+        weight_bits=weight_format(weights).bits,
+        outside_bits=outside_bits,
+        kv_bits=deployment.kv_bits,
+        draft_tokens=deployment.draft_tokens,
+    )
+    stored = memory(
+        shape,
+        traffic.context_tokens,
+        traffic.concurrency,
+        traffic.weight_bits,
+        traffic.kv_bits,
+        traffic.outside_bits,
+    )
+    return _Asked(shape, weights, traffic, stored)
+
+
+def _numbers(shape: ModelShape, mapping: Mapping | None) -> Iterator[Number]:
+    yield from (shape.total_params, shape.layers, shape.hidden_size, shape.head_params)
+    for group in shape.groups:
+        yield from (group.experts, group.experts_per_token, group.reductions, group.state_bytes)
+        for cache in group.caches:
+            yield from (cache.values_per_token, cache.macs_per_token, cache.window_tokens)
+    if mapping is not None:
+        yield from (mapping.layers_per_stage, mapping.tensor_parallel)
+
+
+def predict(
+    model: Architecture | ModelShape,
+    hardware: Hardware,
+    deployment: Deployment | None = None,
+    *,
+    changes: bool = True,
+) -> Prediction:
+    """The speed of one user, time by term, memory and nodes of a model on hardware.
+
+    Args:
+        model: an architecture; or a shape, whose fields may be arrays of one shape.
+        hardware: profile.
+        deployment: what is asked; None: everything at its default. Weights None: the format
+            the architecture comes in, parts that it leaves unquantised included; bf16 for a
+            bare shape, all of which is in the one format. A format that is not the model's own
+            leaves embedding and head at 16 bits. Nodes None: the fewest that hold the model.
+        changes: also compute what would help (one model only).
+
+    Returns:
+        For one model the fastest mapping that fits (the least too full one where none does).
+        For arrays the deployment's mapping, else `even_mapping`: all nodes, ceil(L / nodes)
+        layers each; no search.
+
+    Raises:
+        InputError: an unknown format.
+    """
+    deployment = Deployment() if deployment is None else deployment
+    asked = _asked(model, deployment)
+    if any(np.ndim(v) for v in _numbers(asked.shape, deployment.mapping)):
+        return _predict_arrays(asked, hardware, deployment)
+    found = _predict_one(asked, hardware, deployment)
+    if not changes:
+        return found
+    return replace(found, changes=what_would_help(model, found))
+
+
+def _prediction(
+    asked: _Asked,
+    hardware: Hardware,
+    deployment: Deployment,
+    nodes: Number,
+    min_nodes: Number,
+    mapping: Mapping,
+) -> Prediction:
+    shape, traffic = asked.shape, asked.traffic
+    time = decode_time(hardware, shape, asked.stored, mapping, traffic)
+    plain = time
+    if deployment.draft_tokens:
+        without = replace(traffic, draft_tokens=0)
+        plain = decode_time(hardware, shape, asked.stored, mapping, without)
+    fraction = memory_fraction(hardware, shape, asked.stored, mapping)
+    fits = (np.asarray(fraction) <= 1.0) & (mapping.nodes(shape.layers) <= np.asarray(nodes))
+    assert traffic.outside_bits is not None
+    return Prediction(
+        model=shape.name,
+        hardware=hardware,
+        deployment=deployment,
+        shape=shape,
+        weights=asked.weights,
+        weight_bits=float(traffic.weight_bits),
+        outside_bits=float(traffic.outside_bits),
+        nodes=nodes,
+        min_nodes=min_nodes,
+        mapping=mapping,
+        time=time,
+        plain_time=plain,
+        memory=asked.stored,
+        memory_fraction=fraction,
+        fits=bool(fits) if np.ndim(fits) == 0 else fits,
+    )
+
+
+def _predict_arrays(asked: _Asked, hardware: Hardware, deployment: Deployment) -> Prediction:
+    min_nodes, smallest = fewest(hardware, asked.shape, asked.stored)
+    layers = np.asarray(asked.shape.layers, dtype=float)
+    nodes: FloatArray
+    if deployment.nodes is None:
+        mapping = smallest if deployment.mapping is None else deployment.mapping
+        nodes = np.asarray(mapping.nodes(layers), dtype=float)
+    else:
+        nodes = np.asarray(float(deployment.nodes))
+        mapping = deployment.mapping or even_mapping(hardware, layers, nodes)
+    return _prediction(asked, hardware, deployment, nodes, min_nodes, mapping)
+
+
+def _predict_one(asked: _Asked, hardware: Hardware, deployment: Deployment) -> Prediction:
+    shape, stored = asked.shape, asked.stored
+    least = fewest_nodes(hardware, shape, stored)
+    min_nodes = np.inf if least is None else float(least)
+    layers = int(float(shape.layers))
+    if deployment.mapping is not None:
+        mapping = deployment.mapping
+        nodes = deployment.nodes or int(mapping.nodes(layers))
+        return _prediction(asked, hardware, deployment, nodes, min_nodes, mapping)
+    # Where no number of nodes is enough, one layer each is the least too full.
+    nodes = deployment.nodes or (layers if least is None else least)
+    found = candidates(hardware, shape, stored, asked.traffic, nodes)
+    score = np.where(found.fits, found.time.total, np.inf)
+    best = int(np.argmin(score if found.fits.any() else found.fraction))
+    mapping, _ = found.at(best)
+    return _prediction(asked, hardware, deployment, nodes, min_nodes, mapping)
+
+
+def _trials(
+    model: Architecture | ModelShape, now: Prediction
+) -> Iterator[tuple[str, str, Hardware, Deployment, float]]:
+    """Changes worth trying: name, words, hardware, deployment, tokens gained a pass."""
+    hardware = now.hardware
+    deployment = now.deployment.with_(
+        nodes=int(now.nodes), draft_tokens=0, weights=now.weights, mapping=None
+    )
+    node = hardware.node
+    used = int(now.nodes_used)
+
+    def with_figure(key: str, factor: float, attribute: str) -> Hardware:
+        return hardware.with_constants({key: factor * getattr(hardware, attribute)})
+
+    nodes = int(now.nodes)
+    more = [nodes + 1, MORE_NODES * nodes]
+    if now.min_nodes > nodes and np.isfinite(now.min_nodes):
+        more = [int(now.min_nodes), MORE_NODES * int(now.min_nodes)]
+    for count in dict.fromkeys(more):
+        yield f"{count} nodes", "", hardware, deployment.with_(nodes=count), 1.0
+    for name in NARROWER:
+        if weight_format(name).bits < 0.95 * now.weight_bits:
+            text = f"{name} weights"
+            yield name, text, hardware, deployment.with_(weights=name), 1.0
+    context = deployment.context_tokens
+    if float(now.memory.kv) > 0.0 and context > 1:
+        text = f"half the context ({context // 2:,} tokens)"
+        yield "context", text, hardware, deployment.with_(context_tokens=context // 2), 1.0
+        if deployment.kv_bits > 8.0:
+            yield "kv", "fp8 KV cache", hardware, deployment.with_(kv="fp8"), 1.0
+    users = deployment.concurrency
+    if users > 1:
+        text = f"half the users ({users // 2:,})"
+        yield "users", text, hardware, deployment.with_(concurrency=users // 2), 1.0
+    if used > 1:
+        changed = with_figure("link.latency", 0.5, "link_latency_s")
+        yield "link latency", f"half the latency from {node} to {node}", changed, deployment, 1.0
+    if hardware.spatial:
+        changed = with_figure("compute.clock", 1.1, "clock_hz")
+        yield "clock", "10 % more clock", changed, deployment, 1.0
+        changed = with_figure("cycles_per_weight", 0.5, "cycles_per_weight")
+        yield "cycles per weight", "half the cycles per weight", changed, deployment, 1.0
+    else:
+        changed = with_figure("memory.bandwidth", 1.1, "bandwidth_bytes_per_s")
+        yield "bandwidth", "10 % more memory bandwidth", changed, deployment, 1.0
+    changed = with_figure("reductions_per_layer", 0.8, "reductions_per_layer")
+    yield "reductions", "a fifth fewer dependent all-reduces", changed, deployment, 1.0
+    changed = with_figure("fixed_time_per_layer", 0.5, "fixed_time_per_layer_s")
+    yield "fixed time", "half the fixed time of a layer", changed, deployment, 1.0
+    text = f"speculative decoding that gains {ACCEPTED:g} tokens a pass from {DRAFTED} drafted"
+    yield "speculation", text, hardware, deployment.with_(draft_tokens=DRAFTED), ACCEPTED
+
+
+def what_would_help(model: Architecture | ModelShape, now: Prediction) -> tuple[Change, ...]:
+    """Each change alone, by its gain over `now` without speculation, the best first.
+
+    The mapping is chosen anew each time. Where the model does not fit, the changes after which
+    it does come first.
+
+    Args:
+        model: what `now` predicts.
+        now: a prediction of one model.
+    """
+    before = 1.0 / float(now.plain_time.total) if now.fits else np.nan
+    found: list[Change] = []
+    for name, text, hardware, deployment, gained in _trials(model, now):
+        then = _predict_one(_asked(model, deployment), hardware, deployment)
+        used = int(then.nodes_used)
+        speed = gained / float(then.time.total) if then.fits else np.nan
+        if not text:
+            if used == int(now.nodes_used):
+                continue
+            name = "nodes"
+            held, group = then.mapping.layers_per_stage, then.mapping.tensor_parallel
+            layout = f"{held:.0f} layer{'' if held == 1 else 's'} each"
+            if not then.hardware.spatial:
+                layout = f"tensor-parallel {group:.0f}, {layout.replace('each', 'a stage')}"
+            text = f"{used:,} {hardware.node}s ({layout})"
+        change = Change(name, text, float(speed), float(speed / before - 1.0), then.fits, used)
+        if change.text not in {c.text for c in found}:
+            found.append(change)
+
+    def key(change: Change) -> tuple[bool, float]:
+        value = change.gain if now.fits else change.tokens_per_s
+        return (not change.fits, -value if np.isfinite(value) else np.inf)
+
+    return tuple(sorted(found, key=key))
+
+
+@dataclass(frozen=True)
+class DepthRange:
+    """Predictions of one (total, active) over a range of layers.
+
+    Attributes:
+        predictions: one a layer count, ascending.
+        middle: the one that stands for all: at the geometric middle of the depths that fit (of
+            all where none does), with its changes.
+    """
+
+    predictions: tuple[Prediction, ...]
+    middle: Prediction
+
+    @property
+    def fits(self) -> tuple[Prediction, ...]:
+        """Those that fit."""
+        return tuple(p for p in self.predictions if p.fits)
+
+    def ends(self, values: list[float]) -> tuple[float, float]:
+        """Least and largest of the finite values; nan where there is none."""
+        finite = [v for v in values if np.isfinite(v)]
+        return (min(finite), max(finite)) if finite else (np.nan, np.nan)
+
+    @property
+    def layers(self) -> tuple[float, float]:
+        """Fewest and most layers."""
+        return self.ends([float(p.shape.layers) for p in self.predictions])
+
+    @property
+    def min_nodes(self) -> tuple[float, float]:
+        """Fewest nodes over the depths."""
+        return self.ends([float(p.min_nodes) for p in self.predictions])
+
+    @property
+    def nodes(self) -> tuple[float, float]:
+        """Nodes in use over the depths that fit."""
+        return self.ends([float(p.nodes_used) for p in self.fits])
+
+    @property
+    def speed(self) -> Speed:
+        """Tokens/s: least 5 %, middle depth's 50 %, largest 95 % over the depths that fit."""
+        return self._over([p.speed for p in self.fits], self.middle.speed)
+
+    @property
+    def plain_speed(self) -> Speed:
+        """The same without speculation."""
+        return self._over([p.plain_speed for p in self.fits], self.middle.plain_speed)
+
+    def _over(self, speeds: list[Speed], middle: Speed) -> Speed:
+        low, _ = self.ends([float(s[0]) for s in speeds])
+        _, high = self.ends([float(s[2]) for s in speeds])
+        return low, middle[1], high
+
+    @property
+    def central_speed(self) -> tuple[float, float]:
+        """Least and largest central speed over the depths that fit."""
+        return self.ends([float(p.speed[1]) for p in self.fits])
+
+    def to_dict(self) -> dict[str, Any]:
+        """`results[]` of the middle depth, its interval widened over all, and every depth."""
+
+        def ends(pair: tuple[float, float]) -> dict[str, float]:
+            return {"low": pair[0], "high": pair[1]}
+
+        return self.middle.to_dict() | {
+            "tokens_per_s": _named(self.speed),
+            "tokens_per_s_without_speculation": _named(self.plain_speed),
+            "range": {
+                "layers": ends(self.layers),
+                "nodes": ends(self.nodes),
+                "min_nodes": ends(self.min_nodes),
+                "tokens_per_s": ends(self.central_speed),
+            },
+            "by_layers": [
+                {
+                    "layers": _whole(p.shape.layers),
+                    "fits": bool(p.fits),
+                    "nodes": int(p.nodes),
+                    "min_nodes": int(p.min_nodes) if np.isfinite(p.min_nodes) else None,
+                    "tokens_per_s": _named(p.speed),
+                    "bottleneck": p.bottleneck,
+                }
+                for p in self.predictions
+            ],
+        }
+
+
+def plausible_layers(active_params: float, hardware: Hardware, rules: FamilyRules) -> FloatArray:
+    """Layer counts that habits of design allow a model with so many active parameters.
+
+    Hidden size over layers and active parameters over layers and hidden size squared are within
+    what is built (`archinfer.question.Habits`). Empty where no depth is.
+    """
+    from archinfer.constraints import shape_limits
+    from archinfer.question import Question
+
+    question = Question(hardware=hardware, rules=rules)
+    assert question.habits is not None
+    low, high = question.habits.layers
+    depths = np.arange(np.ceil(low), np.floor(high) + 1.0)
+    least, most = shape_limits(question, depths)
+    return depths[(least <= active_params) & (active_params <= most)]
+
+
+def predict_depths(
+    name: str,
+    total_params: float,
+    active_params: float,
+    layers: FloatArray,
+    hardware: Hardware,
+    deployment: Deployment,
+    rules: FamilyRules | None = None,
+) -> DepthRange:
+    """A model known by its totals alone, at each of several layer counts.
+
+    Args:
+        name: what to call it.
+        total_params, active_params: its parameters.
+        layers: whole numbers, ascending.
+        hardware, deployment: as for `predict`.
+        rules: the family that gives everything else; None: its defaults.
+
+    Raises:
+        InputError: more active parameters than parameters, or no layers.
+    """
+    rules = FamilyRules() if rules is None else rules
+    if active_params > total_params:
+        raise InputError(
+            f"active parameters ({active_params:g}) cannot exceed the total ({total_params:g})"
+        )
+    if not len(layers):
+        raise InputError("no layer count to predict for")
+
+    def shape(depth: float) -> ModelShape:
+        return replace(family_shape(total_params, active_params, depth, rules), name=name)
+
+    found = tuple(predict(shape(float(v)), hardware, deployment, changes=False) for v in layers)
+    depths = [float(p.shape.layers) for p in found if p.fits] or [float(v) for v in layers]
+    middle = min(depths, key=lambda v: abs(np.log(v * v / (depths[0] * depths[-1]))))
+    return DepthRange(found, predict(shape(middle), hardware, deployment))
