@@ -1,0 +1,211 @@
+"""`solve` as a function of plain numbers or of texts with units, for programs and check files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import TypeAlias
+
+from archinfer import units
+from archinfer.answer import Answer, answer
+from archinfer.errors import InputError, UnitError
+from archinfer.family import FamilyRules
+from archinfer.formats import weight_format
+from archinfer.hardware import Hardware
+from archinfer.question import ANY, Habits, Question, Range
+
+__all__ = ["Quantity", "Span", "question", "solve"]
+
+Quantity: TypeAlias = float | str
+"""A number in SI units, or a text such as "2T", "128k", "23 kW"."""
+
+Span: TypeAlias = float | str | tuple[float, float]
+"""A value, both ends of a range, or a text such as "70:100", "2T:4T", "0.9T:"."""
+
+
+def solve(
+    hardware: Hardware | str,
+    nodes: Span,
+    tokens_per_second: Quantity | None = None,
+    *,
+    observed: Quantity | None = None,
+    context: Quantity = 8000,
+    concurrency: Quantity = 1,
+    weights: str | Sequence[str] = ("bf16", "fp8", "nvfp4"),
+    kv: str = "bf16",
+    attention: str = "gqa",
+    total: Span | None = None,
+    active: Span | None = None,
+    layers: Span | None = None,
+    speculation: Span = (1.0, 3.0),
+    sparsity: Span | None = None,
+    physics_only: bool = False,
+    throughput: Quantity | None = None,
+    max_power: Quantity | None = None,
+    max_price: Quantity | None = None,
+    confidence: Quantity = 0.5,
+    architectures: int = 8,
+) -> Answer:
+    """Which models a number of nodes and a speed allow: `archinfer solve` in one call.
+
+    Args:
+        hardware: a profile, its name or its path.
+        nodes: nodes that are there, or fewest and most.
+        tokens_per_second: target: at least this speed for one user.
+        observed: measured speed of one user, instead of a target.
+        context, concurrency: tokens of context, and users whose KV caches must fit.
+        weights: weight formats to consider: names, or one text with commas.
+        kv, attention: KV-cache format; gqa, mqa or mla.
+        total, active, layers: what is known of the model.
+        speculation: accepted tokens a pass; 1: no speculative decoding.
+        sparsity: total over active parameters as a habit of design.
+        physics_only: leave out habits of design.
+        throughput: tokens/s over all users that must be reached.
+        max_power, max_price: most watts, most dollars per hour.
+        confidence: probability with which a target must hold.
+        architectures: how many concrete architectures to look for.
+
+    Returns:
+        The answer; `feasible` is False where nothing is possible.
+
+    Raises:
+        InputError: a value that cannot be; UnitError and UnknownNameError are of this kind.
+
+    >>> found = solve("wse-3", nodes=88, tokens_per_second=750, weights="fp8", architectures=0)
+    >>> found.feasible, found.ranges["total_params"].high.by
+    (True, 'capacity')
+    """
+    asked = question(
+        hardware,
+        nodes,
+        tokens_per_second,
+        observed=observed,
+        context=context,
+        concurrency=concurrency,
+        weights=weights,
+        kv=kv,
+        attention=attention,
+        total=total,
+        active=active,
+        layers=layers,
+        speculation=speculation,
+        sparsity=sparsity,
+        physics_only=physics_only,
+        throughput=throughput,
+        max_power=max_power,
+        max_price=max_price,
+        confidence=confidence,
+    )
+    return answer(asked, architectures)
+
+
+def question(
+    hardware: Hardware | str,
+    nodes: Span,
+    tokens_per_second: Quantity | None = None,
+    *,
+    observed: Quantity | None = None,
+    context: Quantity = 8000,
+    concurrency: Quantity = 1,
+    weights: str | Sequence[str] = ("bf16", "fp8", "nvfp4"),
+    kv: str = "bf16",
+    attention: str = "gqa",
+    total: Span | None = None,
+    active: Span | None = None,
+    layers: Span | None = None,
+    speculation: Span = (1.0, 3.0),
+    sparsity: Span | None = None,
+    physics_only: bool = False,
+    throughput: Quantity | None = None,
+    max_power: Quantity | None = None,
+    max_price: Quantity | None = None,
+    confidence: Quantity = 0.5,
+) -> Question:
+    """The question that `solve` asks; arguments and exceptions are the same."""
+    if (tokens_per_second is None) == (observed is None):
+        raise InputError(
+            "tokens_per_second is a target and observed a measurement: expected one of them"
+        )
+    profile = hardware if isinstance(hardware, Hardware) else Hardware.load(hardware)
+    if max_power is not None and not profile.power_w > 0.0:
+        raise InputError(f"max_power: the profile {profile.name} states no power")
+    if max_price is not None and not profile.price_dollars_per_hour > 0.0:
+        raise InputError(f"max_price: the profile {profile.name} states no price per hour")
+    if physics_only and sparsity is not None:
+        raise InputError("sparsity is a habit of design: it does not go with physics_only")
+    habits = None if physics_only else Habits()
+    if sparsity is not None:
+        habits = Habits(sparsity=_span("sparsity", sparsity, "number"))
+    certainty = _number("confidence", confidence, "ratio")
+    if not 0.01 <= certainty <= 0.99:
+        raise InputError(f"confidence: expected between 1 % and 99 %, found {confidence!r}")
+    names = weights.split(",") if isinstance(weights, str) else weights
+    fewest, most = _span("nodes", nodes, "count")
+    speed = tokens_per_second if observed is None else observed
+    assert speed is not None
+    return Question(
+        hardware=profile,
+        nodes=(_whole("nodes", fewest), _whole("nodes", most)),
+        tokens_per_s=_number(
+            "tokens_per_second" if observed is None else "observed", speed, "tokens_per_s"
+        ),
+        observed=observed is not None,
+        context_tokens=_whole("context", _number("context", context, "tokens")),
+        concurrency=_whole("concurrency", _number("concurrency", concurrency, "count")),
+        weights=tuple(dict.fromkeys(weight_format(name).name for name in names)),
+        kv=kv,
+        rules=FamilyRules(attention=attention),
+        speculation=_span("speculation", speculation, "number"),
+        habits=habits,
+        total=_span("total", total, "count"),
+        active=_span("active", active, "count"),
+        layers=_span("layers", layers, "count"),
+        throughput_tokens_per_s=_optional("throughput", throughput, "tokens_per_s"),
+        power_w=_optional("max_power", max_power, "watts"),
+        price_per_hour=_optional("max_price", max_price, "dollars_per_hour"),
+        # Exactly the centre for one half, so that no uncertainty enters the default.
+        confidence_z=0.0 if certainty == 0.5 else NormalDist().inv_cdf(certainty),
+    )
+
+
+def _number(key: str, value: Quantity, dimension: str) -> float:
+    # A plain number is in SI units already; `units` would ask for the unit of some of them.
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if not 0.0 <= value < math.inf:
+            raise InputError(f"{key}: expected {units.expected(dimension)}, found {value!r}")
+        return float(value)
+    try:
+        return units.parse(value, dimension)
+    except UnitError as error:
+        raise UnitError(f"{key}: {error}") from None
+
+
+def _optional(key: str, value: Quantity | None, dimension: str) -> float | None:
+    return None if value is None else _number(key, value, dimension)
+
+
+def _span(key: str, value: Span | None, dimension: str) -> Range:
+    if value is None:
+        return ANY
+    if isinstance(value, str):
+        try:
+            return units.parse_range(value, dimension)
+        except UnitError as error:
+            raise UnitError(f"{key}: {error}") from None
+    if not isinstance(value, tuple):
+        one = _number(key, value, dimension)
+        return one, one
+    if len(value) != 2:
+        raise InputError(f"{key}: expected (low, high), found {value!r}")
+    low, high = value
+    return (
+        _number(key, low, dimension),
+        math.inf if high == math.inf else _number(key, high, dimension),
+    )
+
+
+def _whole(key: str, value: float) -> int:
+    if not math.isfinite(value) or value != math.floor(value) or value < 1:
+        raise InputError(f"{key}: expected a whole number of at least 1, found {value:g}")
+    return int(value)

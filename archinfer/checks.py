@@ -1,0 +1,427 @@
+"""Expectations about models and hardware, held against the cost model and the solver.
+
+A check file (`checks_schema.py`) names what a team counts on. Each expectation becomes one
+`Result` with the line it stands on, what was found, and by how much it holds or fails.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from archinfer import api, catalogue
+from archinfer.checks_schema import (
+    Check,
+    MemoryBound,
+    NodesBound,
+    Point,
+    SpeedBound,
+    Totals,
+    read_check_file,
+)
+from archinfer.constraints import Candidate, constraints
+from archinfer.cost import Z90
+from archinfer.deployment import Deployment
+from archinfer.errors import FileError, InputError
+from archinfer.family import FamilyRules, family_shape
+from archinfer.hardware import Hardware
+from archinfer.huggingface import load_architecture
+from archinfer.prediction import Prediction, predict
+from archinfer.question import Question, Range
+from archinfer.shape import Number
+from archinfer.solver import Region
+from archinfer.solver import solve as solve_region
+from archinfer.units import format_quantity
+from archinfer.yamlfile import Document, Location
+
+__all__ = ["Report", "Result", "Wrong", "run", "run_file", "speed_quantile"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One expectation.
+
+    Attributes:
+        name: of the check it belongs to.
+        expectation: which one: feasible, tokens_per_s, nodes, memory, contains, excludes, lint.
+        file, line: where it stands.
+        passed: whether it holds.
+        message: what was found and what was expected, on one line.
+        margin: relative distance to the limit, positive where it holds (0.2: a fifth to spare);
+            None where there is no such distance.
+    """
+
+    name: str
+    expectation: str
+    file: str
+    line: int
+    passed: bool
+    message: str
+    margin: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON keys of `results[]`."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A check file that could not be used."""
+
+    file: str
+    line: int | None
+    message: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON keys of `errors[]`."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of one or more check files."""
+
+    results: tuple[Result, ...]
+    errors: tuple[Wrong, ...] = ()
+
+    @property
+    def passed(self) -> int:
+        """Expectations that hold."""
+        return sum(r.passed for r in self.results)
+
+    @property
+    def failed(self) -> int:
+        """Expectations that do not."""
+        return len(self.results) - self.passed
+
+    @property
+    def exit_code(self) -> int:
+        """0: all hold; 1: some fail; 2: a file is wrong."""
+        return 2 if self.errors else 1 if self.failed else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of docs/json.md."""
+        return {
+            "results": [r.to_dict() for r in self.results],
+            "passed": self.passed,
+            "failed": self.failed,
+            "errors": [e.to_dict() for e in self.errors],
+        }
+
+
+def run(paths: Iterable[str | os.PathLike[str]], evaluate: bool = True) -> Report:
+    """Every check of several files; a wrong file does not stop the others.
+
+    Args:
+        paths: check files.
+        evaluate: False: only read the files.
+    """
+    results: list[Result] = []
+    errors: list[Wrong] = []
+    for path in paths:
+        try:
+            if evaluate:
+                results += run_file(path)
+            else:
+                read_check_file(path)
+        except FileError as error:
+            errors.append(Wrong(error.path, error.line, error.message))
+    return Report(tuple(results), tuple(errors))
+
+
+def run_file(path: str | os.PathLike[str]) -> tuple[Result, ...]:
+    """Every check of one file, in its order.
+
+    Raises:
+        FileError: the file is wrong, or names a model or a profile that cannot be used.
+    """
+    file, document = read_check_file(path)
+    runner = _Runner(document)
+    return tuple(
+        result for i, check in enumerate(file.checks) for result in runner.results(check, i)
+    )
+
+
+def speed_quantile(speed: tuple[Number, Number, Number], probability: float) -> float:
+    """The speed that is reached with `probability`.
+
+    Log-linear in the normal quantile through the three speeds at 5, 50 and 95 %: exact where
+    the speed is log-normal, and a log-normal on each side of the centre where accepted tokens
+    stretch the interval.
+    """
+    low, middle, high = (float(v) for v in speed)
+    z = -NormalDist().inv_cdf(probability)
+    step = high / middle if z > 0.0 else middle / low
+    return float(middle * step ** (z / Z90))
+
+
+@dataclass(frozen=True)
+class _Finding:
+    passed: bool
+    message: str
+    margin: float | None
+
+
+class _Runner:
+    """Evaluates the checks of one document; paths in it are relative to its folder."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.folder = Path(document.path).parent
+        self.hardware = cache(self._hardware)
+
+    def results(self, check: Check, index: int) -> Iterator[Result]:
+        """The results of one check, one by expectation."""
+        place: Location = ("checks", index)
+        for key, where, found in self._findings(check, place):
+            yield Result(
+                name=check.name,
+                expectation=key,
+                file=self.document.path,
+                line=self.document.line_of(where),
+                passed=found.passed,
+                message=found.message,
+                margin=found.margin,
+            )
+
+    def _findings(self, check: Check, place: Location) -> Iterator[tuple[str, Location, _Finding]]:
+        if check.lint is not None:
+            where = (*place, "lint")
+            yield "lint", where, self._lint(check.lint, where)
+            return
+        expect = check.expect
+        assert expect is not None
+        within = (*place, "expect")
+        if check.model is not None:
+            model = self._predict(check, place)
+            if expect.feasible is not None:
+                yield "feasible", (*within, "feasible"), _fits(model, expect.feasible)
+            if expect.tokens_per_s is not None:
+                yield "tokens_per_s", (*within, "tokens_per_s"), _speed(model, expect.tokens_per_s)
+            if expect.nodes is not None:
+                yield "nodes", (*within, "nodes"), _nodes(model, expect.nodes)
+            if expect.memory is not None:
+                yield "memory", (*within, "memory"), _memory(model, expect.memory)
+            return
+        question = self._question(check, (*place, "solve"))
+        if expect.feasible is not None:
+            yield "feasible", (*within, "feasible"), _possible(question, expect.feasible)
+        if expect.contains is not None:
+            found = _contains(question, expect.contains)
+            yield "contains", (*within, "contains"), found
+        if expect.excludes is not None:
+            found = _contains(question, expect.excludes)
+            margin = None if found.margin is None else -found.margin
+            found = _Finding(not found.passed, found.message, margin)
+            yield "excludes", (*within, "excludes"), found
+
+    def _path(self, text: str, where: Location) -> str:
+        """A path of the file, which may lead no further than its repository."""
+        path = self.folder / text
+        resolved = path.resolve()
+        allowed = [self.folder.resolve(), Path.cwd()]
+        allowed += [p for p in self.folder.resolve().parents if (p / ".git").exists()][:1]
+        if not any(resolved.is_relative_to(folder) for folder in allowed):
+            raise self.document.error(
+                where,
+                f"key {where[-1]!r}: {text!r} leads outside the folder of this file, its "
+                f"repository and the working directory",
+            )
+        return os.path.normpath(path)
+
+    def _use(self, where: Location, load: Callable[[], Any]) -> Any:
+        """What `load` returns; its InputError becomes one of this file and line."""
+        try:
+            return load()
+        except InputError as error:
+            raise self.document.error(where, f"key {where[-1]!r}: {error}") from None
+
+    def _profile(self, text: str, where: Location) -> str:
+        looks_like_path = "/" in text or os.sep in text or text.endswith((".yaml", ".yml"))
+        return self._path(text, where) if looks_like_path else text
+
+    def _hardware(self, name: str) -> Hardware:
+        return Hardware.load(name)
+
+    def _lint(self, text: str, where: Location) -> _Finding:
+        profile = self._profile(text, where)
+        try:
+            hardware = Hardware.load(profile)
+        except InputError as error:
+            return _Finding(False, str(error), None)
+        estimates = sum(f.estimate for f in hardware.figures)
+        message = f"{hardware.name}: {len(hardware.figures)} figures, {estimates} estimates"
+        return _Finding(True, message, None)
+
+    def _predict(self, check: Check, place: Location) -> Prediction:
+        assert check.hardware is not None
+        at = (*place, "hardware")
+        profile = self._profile(check.hardware, at)
+        hardware: Hardware = self._use(at, lambda: self.hardware(profile))
+        deployment = Deployment(
+            nodes=None if check.nodes is None else int(check.nodes),
+            context_tokens=int(check.context),
+            concurrency=int(check.concurrency),
+            weights=check.weights,
+            kv=check.kv,
+            accepted_low=check.speculation[0],
+            accepted_high=check.speculation[1],
+        )
+        model = self._use((*place, "model"), lambda: self._model(check, (*place, "model")))
+        prediction: Prediction = self._use(
+            place, lambda: predict(model, hardware, deployment, changes=False)
+        )
+        return prediction
+
+    def _model(self, check: Check, where: Location) -> Any:
+        model: Totals | str | None = check.model
+        if isinstance(model, Totals):
+            rules = FamilyRules(attention=model.attention)
+            return family_shape(model.total, model.active, model.layers, rules)
+        assert model is not None
+        if model.endswith(".json") or (self.folder / model).is_file():
+            return load_architecture(self._path(model, where))
+        return catalogue.load(model)
+
+    def _question(self, check: Check, where: Location) -> Question:
+        assert check.solve is not None
+        asked = {name: getattr(check.solve, name) for name in type(check.solve).model_fields}
+        at = (*where, "hardware")
+        profile = self._profile(asked.pop("hardware"), at)
+        hardware = self._use(at, lambda: self.hardware(profile))
+        question: Question = self._use(where, lambda: api.question(hardware, **asked))
+        return question
+
+
+def _fits(model: Prediction, expected: bool) -> _Finding:
+    fits = bool(model.fits)
+    taken = float(model.memory_fraction)
+    node = model.hardware.node
+    message = (
+        f"fits: {100.0 * taken:.3g} % of the usable memory of the fullest {node} on {_count(model)}"
+        if fits
+        else f"does not fit: {model.limit}"
+    )
+    return _Finding(fits is expected, message, 1.0 - taken if expected else taken - 1.0)
+
+
+def _speed(model: Prediction, bound: SpeedBound) -> _Finding:
+    at = f"at {bound.confidence * 100:g} % confidence"
+    wanted = f"at least {format_quantity(bound.at_least, 'tokens_per_s')}"
+    if not model.fits:
+        return _Finding(False, f"expected {wanted} {at}, but does not fit: {model.limit}", -1.0)
+    reached = speed_quantile(model.speed, bound.confidence)
+    message = f"{format_quantity(reached, 'tokens_per_s')} {at}, expected {wanted}"
+    return _Finding(reached >= bound.at_least, message, reached / bound.at_least - 1.0)
+
+
+def _nodes(model: Prediction, bound: NodesBound) -> _Finding:
+    limit = f"expected at most {bound.at_most:g}"
+    if not np.isfinite(model.min_nodes):
+        return _Finding(False, f"no number of nodes holds it, {limit}", None)
+    needed = int(model.min_nodes)
+    message = f"{needed} {_plural(model.hardware.node, needed)} hold it, {limit}"
+    return _Finding(needed <= bound.at_most, message, 1.0 - needed / bound.at_most)
+
+
+def _memory(model: Prediction, bound: MemoryBound) -> _Finding:
+    taken = float(model.memory.total)
+    message = (
+        f"{format_quantity(taken, 'bytes')}, "
+        f"expected at most {format_quantity(bound.at_most, 'bytes')}"
+    )
+    return _Finding(taken <= bound.at_most, message, 1.0 - taken / bound.at_most)
+
+
+def _count(model: Prediction) -> str:
+    nodes = int(model.nodes_used)
+    return f"{nodes:,} {_plural(model.hardware.node, nodes)}"
+
+
+def _plural(noun: str, count: int) -> str:
+    return noun if count == 1 else f"{noun}s"
+
+
+def _possible(question: Question, expected: bool) -> _Finding:
+    region = solve_region(question)
+    headroom = None if question.observed else _headroom(question)
+    if region.feasible:
+        low, high = float(region.total_low.min()), float(region.total_high.max())
+        message = f"models of {_params(low)} to {_params(high)} total parameters are possible"
+    else:
+        message = "no model is possible"
+    if headroom is not None:
+        fastest = format_quantity(question.tokens_per_s * (1.0 + headroom), "tokens_per_s")
+        message += f"; the fastest makes {fastest}"
+        headroom = headroom if expected else -headroom
+    return _Finding(region.feasible is expected, message, headroom)
+
+
+def _headroom(question: Question) -> float | None:
+    """Speed of the fastest model that all other constraints allow, over the target, minus 1.
+
+    The fastest model of a slice has the fewest active and the fewest total parameters in it.
+    """
+    region = solve_region(question.without("speed"))
+    if not region.feasible:
+        return None
+    slices = region.slices
+    fastest = Candidate(
+        question,
+        region.total_low,
+        region.active_low,
+        slices.layers,
+        slices.mapping,
+        slices.weight_bits,
+    )
+    speed = next(c for c in constraints(question) if c.name == "speed")
+    return float(np.exp(np.max(speed.slack(fastest)))) - 1.0
+
+
+def _contains(question: Question, point: Point) -> _Finding:
+    """Whether some feasible model has all values of `point` together."""
+    values = point.values()
+    inside = all(getattr(question, k)[0] <= v <= getattr(question, k)[1] for k, v in values.items())
+    fixed: dict[str, Range] = {name: (value, value) for name, value in values.items()}
+    inside = inside and solve_region(question.with_(**fixed)).feasible
+    margins: list[float] = []
+    found: list[str] = []
+    for name, value in values.items():
+        others = {k: v for k, v in fixed.items() if k != name}
+        region = solve_region(question.with_(**others))
+        shown = f"{name} {_amount(name, value)}"
+        given = f" with {' and '.join(others)} as given" if others else ""
+        if not region.feasible:
+            found.append(f"{shown}: nothing is possible{given}")
+            continue
+        low, high = _ends(region, name)
+        margins.append(min(value / low - 1.0, 1.0 - value / high))
+        found.append(f"{shown}: possible are {_amount(name, low)} to {_amount(name, high)}{given}")
+    margin = (min(margins) if inside else max(margins)) if margins else None
+    if margin is not None and (margin >= 0.0) is not inside and margin != 0.0:
+        # Between two parts of the region, or a rounding error from its edge: no distance.
+        margin = None
+    return _Finding(inside, "; ".join(found), margin)
+
+
+def _ends(region: Region, name: str) -> tuple[float, float]:
+    if name == "total":
+        return float(region.total_low.min()), float(region.total_high.max())
+    if name == "active":
+        return float(region.active_low.min()), float(region.active_high.max())
+    return float(region.slices.layers.min()), float(region.slices.layers.max())
+
+
+def _amount(name: str, value: float) -> str:
+    return f"{value:g}" if name == "layers" else _params(value)
+
+
+def _params(value: float) -> str:
+    return format_quantity(value, "count", digits=3)

@@ -1,0 +1,147 @@
+"""Results of `archinfer check`: lines for people, JUnit XML, workflow annotations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+if TYPE_CHECKING:
+    from archinfer.checks import Report, Result, Wrong
+
+__all__ = ["annotations", "junit", "margin_text", "print_report", "summary"]
+
+# What XML 1.0 cannot hold, escaped or not.
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def margin_text(margin: float | None) -> str:
+    """A margin as a signed percentage; empty where there is none."""
+    return "" if margin is None else f"{100.0 * margin:+.3g} %"
+
+
+def summary(report: Report) -> str:
+    """One line: how many hold, fail, and how many files are wrong."""
+    text = f"{report.passed} passed, {report.failed} failed"
+    if report.errors:
+        wrong = len(report.errors)
+        text += f", {wrong} {'file' if wrong == 1 else 'files'} wrong"
+    return text
+
+
+def print_report(report: Report) -> None:
+    """One line for each expectation, then the summary, on standard output."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for result in report.results:
+        margin = margin_text(result.margin)
+        console.print(
+            Text.assemble(
+                ("PASS", "green") if result.passed else ("FAIL", "bold red"),
+                f"  {result.file}:{result.line}  {_label(result)}: {result.message}",
+                f" (margin {margin})" if margin else "",
+            ),
+            soft_wrap=True,
+        )
+    console.print(Text(summary(report), style="bold"), soft_wrap=True)
+
+
+def _label(result: Result) -> str:
+    return f"{result.name} [{result.expectation}]"
+
+
+def junit(report: Report) -> str:
+    """JUnit XML: a suite for each file, a case for each expectation, an error for a wrong file."""
+    root = ElementTree.Element(
+        "testsuites",
+        name="archinfer check",
+        tests=str(len(report.results) + len(report.errors)),
+        failures=str(report.failed),
+        errors=str(len(report.errors)),
+    )
+    for file, group in groupby(report.results, key=lambda r: r.file):
+        results = list(group)
+        suite = _suite(root, file, len(results), sum(not r.passed for r in results), 0)
+        for result in results:
+            case = ElementTree.SubElement(
+                suite,
+                "testcase",
+                name=_xml(_label(result)),
+                classname=_xml(file),
+                file=_xml(file),
+                line=str(result.line),
+                time="0",
+            )
+            margin = margin_text(result.margin)
+            text = _xml(result.message + (f" (margin {margin})" if margin else ""))
+            if result.passed:
+                ElementTree.SubElement(case, "system-out").text = text
+            else:
+                ElementTree.SubElement(
+                    case, "failure", message=text, type=result.expectation
+                ).text = f"{_xml(file)}:{result.line}: {text}"
+    for error in report.errors:
+        suite = _suite(root, error.file, 1, 0, 1)
+        case = ElementTree.SubElement(
+            suite, "testcase", name="file", classname=_xml(error.file), time="0"
+        )
+        ElementTree.SubElement(
+            case, "error", message=_xml(error.message), type="FileError"
+        ).text = _xml(_where(error) + error.message)
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, "unicode")
+
+
+def _suite(
+    root: ElementTree.Element, name: str, tests: int, failures: int, errors: int
+) -> ElementTree.Element:
+    return ElementTree.SubElement(
+        root,
+        "testsuite",
+        name=_xml(name),
+        tests=str(tests),
+        failures=str(failures),
+        errors=str(errors),
+        skipped="0",
+        time="0",
+    )
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("\ufffd", text)
+
+
+def _where(error: Wrong) -> str:
+    return f"{error.file}: " if error.line is None else f"{error.file}:{error.line}: "
+
+
+def annotations(report: Report) -> Iterator[str]:
+    """Workflow commands that mark failures and wrong files on their lines, then the summary."""
+    for result in report.results:
+        if not result.passed:
+            margin = margin_text(result.margin)
+            message = result.message + (f" (margin {margin})" if margin else "")
+            yield _command(result.file, result.line, _label(result), message)
+    for error in report.errors:
+        yield _command(error.file, error.line, "archinfer check", error.message)
+    yield summary(report)
+
+
+def _command(file: str, line: int | None, title: str, message: str) -> str:
+    properties = [f"file={_property(file)}"]
+    if line is not None:
+        properties.append(f"line={line}")
+    properties.append(f"title={_property(title)}")
+    return f"::error {','.join(properties)}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
