@@ -80,6 +80,7 @@ def solve(
     architectures: Annotated[
         int, typer.Option(min=0, max=100, help="Concrete architectures to print.")
     ] = 8,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the posterior's draws.")] = 0,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the time of one token by term.")
     ] = False,
@@ -124,6 +125,12 @@ def solve(
         confidence=confidence,
     )
     found = answer(question, architectures)
+    if question.observed:
+        from dataclasses import replace
+
+        from archinfer.inference import infer
+
+        found = replace(found, posterior=infer(question, seed=seed))
     if output is Format.json:
         print_json(found.to_dict())
     elif output is Format.csv:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from archinfer.report.tables import print_table
 from archinfer.report.text import bar, compact, region_map, seconds, speeds, unicode_ok
 
 if TYPE_CHECKING:
@@ -169,27 +170,6 @@ def map_rows(answer: Answer, width: int, height: int, blocks: bool) -> tuple[lis
     return rows, "  ".join(legend) + "   (each also holds what the marks before it hold)"
 
 
-def _table(console: Console, title: str, headings: list[str], rows: list[list[str]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    for i, heading in enumerate(headings):
-        numeric = heading not in ("", "bound by", "weights", "bottleneck", "source", "what", "why")
-        table.add_column(heading, justify="right" if numeric and i else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*[Text(cell) for cell in row])
-    console.print(table)
-    console.print()
-
-
 def print_answer(answer: Answer, explain: bool = False) -> None:
     """The whole answer on standard output."""
     from rich.console import Console
@@ -202,6 +182,7 @@ def print_answer(answer: Answer, explain: bool = False) -> None:
     console.print()
     if not answer.feasible:
         _print_conflict(console, answer)
+        _print_posterior(console, answer)
         _print_provenance(console, answer)
         return
     console.print(Text(sentence(answer), style="bold"))
@@ -216,13 +197,13 @@ def print_answer(answer: Answer, explain: bool = False) -> None:
         ]
         for name, i in answer.ranges.items()
     ]
-    _table(
+    print_table(
         console,
         "Ranges, and what draws each end",
         ["", "low", "bound by", "high", "bound by"],
         rows,
     )
-    _table(
+    print_table(
         console,
         "By weight format",
         ["weights", "most total", "most active", "layers", "nodes"],
@@ -268,7 +249,7 @@ def _print_architectures(console: Console, answer: Answer) -> None:
             console.print(", ".join(f"{h} {v}" for h, v in zip(headings, row, strict=True)))
         console.print()
         return
-    _table(console, title, headings, rows)
+    print_table(console, title, headings, rows)
 
 
 def _print_sensitivity(console: Console, answer: Answer) -> None:
@@ -288,7 +269,7 @@ def _print_sensitivity(console: Console, answer: Answer) -> None:
         ]
         for s in answer.sensitivity
     ]
-    _table(console, title, ["", "halved", "as is", "doubled", "doubling"], rows)
+    print_table(console, title, ["", "halved", "as is", "doubled", "doubling"], rows)
 
 
 def _print_posterior(console: Console, answer: Answer) -> None:
@@ -343,7 +324,7 @@ def _print_explanation(console: Console, answer: Answer, blocks: bool) -> None:
         console.print()
     from archinfer.constraints import constraints
 
-    _table(
+    print_table(
         console,
         "Constraints",
         ["what", "kind", "why"],
@@ -361,7 +342,7 @@ def _print_provenance(console: Console, answer: Answer) -> None:
         if figure["log_sd"] or figure["estimate"] or figure["source"] == "set by hand":
             sure = f"x {math.exp(figure['log_sd']):.2f}" if figure["log_sd"] else ""
             rows.append([figure["key"], figure["text"], sure, figure["source"]])
-    _table(
+    print_table(
         console,
         f"Figures of {answer.question.hardware.name} that are fitted, estimated or set by hand "
         f"(all: archinfer hardware show {answer.question.hardware.name})",

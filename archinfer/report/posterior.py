@@ -1,0 +1,123 @@
+"""What an observed speed says, as tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archinfer.report.text import compact
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from archinfer.inference import Posterior
+
+__all__ = ["posterior_rows", "print_posterior", "verdicts"]
+
+NAMES = {
+    "total_params": "total parameters",
+    "active_params": "active parameters",
+    "layers": "layers",
+    "nodes": "nodes in use",
+}
+FACTS_SHOWN = 3
+
+
+def posterior_rows(posterior: Posterior) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows: quantiles of each quantity and what taught them."""
+    headings = [
+        "",
+        "5 %",
+        "25 %",
+        "50 %",
+        "75 %",
+        "95 %",
+        "bits",
+        "of nodes",
+        "of speed",
+        "verdict",
+    ]
+    rows = []
+    for name, m in posterior.marginals.items():
+        source = "nodes" if m.nodes_bits > m.speed_bits else "speed"
+        identified = f"identified by {source}" if m.identified else "not identified"
+        verdict = "given" if m.given else identified
+        rows.append(
+            [
+                NAMES[name],
+                *(compact(v) for v in (m.p05, m.p25, m.p50, m.p75, m.p95)),
+                f"{m.information_bits:.1f}",
+                f"{m.nodes_bits:.1f}",
+                f"{m.speed_bits:.1f}",
+                verdict,
+            ]
+        )
+    return headings, rows
+
+
+def verdicts(posterior: Posterior) -> list[str]:
+    """Sentences: what is not identified, and which fact would narrow each quantity most."""
+    lines = []
+    for name, facts in posterior.value_of_facts.items():
+        m = posterior.marginals[name]
+        if m.given or not facts:
+            continue
+        width = m.p95 / m.p05
+        best = [f for f in facts if f.ratio < 0.95 * width][:FACTS_SHOWN]
+        told = (
+            ", ".join(f"{f.fact} (x {f.ratio:.2g})" for f in best)
+            if best
+            else "none of the facts considered helps much"
+        )
+        lines.append(f"{NAMES[name]}: 90 % interval spans x {width:.2g}; knowing more: {told}")
+    return lines
+
+
+def print_posterior(console: Console, posterior: Posterior) -> None:
+    """The posterior on `console`."""
+    from rich.text import Text
+
+    from archinfer.report.tables import print_table
+
+    if not posterior.possible:
+        console.print(Text(f"No probability statement: {posterior.reason}.", style="bold"))
+        console.print()
+        return
+    headings, rows = posterior_rows(posterior)
+    if console.width < 96:
+        keep = [0, 1, 3, 5, 6, 8, 9]
+        headings = [headings[i] for i in keep]
+        rows = [[row[i] for i in keep] for row in rows]
+    title = "What the observation says: posterior over models like those built today"
+    print_table(console, title, headings, rows)
+    shares = [
+        ("weights", posterior.weights_probability),
+        ("attention", posterior.attention_probability),
+    ]
+    told = "; ".join(
+        f"{what} " + ", ".join(f"{name} {100 * p:.0f} %" for name, p in shares_.items())
+        for what, shares_ in shares
+        if len(shares_) > 1
+    )
+    accepted = posterior.quantiles("accepted_tokens")
+    console.print(
+        Text(
+            f"Accepted tokens a pass {accepted[0]:.2f} < {accepted[2]:.2f} < {accepted[4]:.2f}"
+            + (f"; {told}" if told else "")
+            + f". Effective sample size {posterior.ess:,.0f}."
+        )
+    )
+    console.print(
+        Text(
+            "Bits: what the evidence taught beyond the prior; a quantity with less than one is "
+            "not identified."
+        )
+    )
+    console.print()
+    console.print(
+        Text("Which fact would narrow it (expected 90 % interval, as a factor)", style="bold")
+    )
+    for line in verdicts(posterior):
+        console.print(Text(f"  {line}"))
+    for warning in posterior.warnings:
+        console.print(Text(f"  note: {warning}"))
+    console.print()
