@@ -1,0 +1,435 @@
+"""Configs in: exact counts, wrong readings that other tools shipped, hostile files."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archinfer import catalogue
+from archinfer.architecture import Architecture
+from archinfer.configfile import MAX_CONFIG_BYTES
+from archinfer.errors import ArchinferError, FileError, InputError
+from archinfer.huggingface import from_config, known_families, load_architecture, load_config
+
+
+def config(name: str, **changes: Any) -> dict[str, Any]:
+    """A catalogue config with some keys changed; None leaves a key out."""
+    found = copy.deepcopy(catalogue.entry(name).config)
+    for key, value in changes.items():
+        found.pop(key, None)
+        if value is not None:
+            found[key] = value
+    return found
+
+
+def read(name: str, **changes: Any) -> Architecture:
+    return from_config(config(name, **changes), name)
+
+
+# Readings that other tools got wrong
+
+
+def test_head_dim_is_not_hidden_over_heads() -> None:
+    # Qwen3-32B: 5120 / 64 = 80, but head_dim says 128.
+    model = catalogue.load("qwen3-32b")
+    assert model.parameters().by_component["attention"] == 64 * 5120 * 128 * (2 * 64 + 2 * 8)
+    assert model.kv_bytes_per_token() == 64 * 2 * 8 * 128 * 2
+
+
+def test_hidden_size_need_not_be_a_multiple_of_intermediate_size() -> None:
+    counts = catalogue.load("llama-3.1-70b").parameters()
+    assert counts.by_component["dense_mlp"] == 80 * 3 * 8192 * 28672
+
+
+def test_key_value_heads_are_not_query_heads() -> None:
+    model = catalogue.load("llama-3.1-70b")
+    assert model.kv_bytes_per_token() * 8 == 80 * 2 * 64 * 128 * 2
+
+
+def test_latent_cache_is_not_full_heads_nor_doubled() -> None:
+    model = catalogue.load("deepseek-v3")
+    assert model.kv_bytes_per_token() == 61 * (512 + 64) * 2
+    full_heads = 61 * 128 * (192 + 128) * 2
+    assert full_heads / model.kv_bytes_per_token() > 50
+
+
+def test_shared_experts_once_in_each_moe_layer() -> None:
+    counts = catalogue.load("deepseek-v3").parameters()
+    assert counts.by_component["shared"] == 58 * 3 * 7168 * 2048
+    # The count multiplies the width.
+    assert catalogue.load("deepseek-v2-lite").parameters().by_component["shared"] == (
+        26 * 3 * 2048 * 2 * 1408
+    )
+
+
+def test_leading_dense_layers_are_dense() -> None:
+    counts = catalogue.load("deepseek-v3").parameters()
+    assert counts.by_component["dense_mlp"] == 3 * 3 * 7168 * 18432
+    all_moe = read("deepseek-v3", first_k_dense_replace=0).parameters()
+    assert all_moe.total > counts.total + 3e10
+
+
+def test_tied_embedding_is_stored_once_and_still_a_head() -> None:
+    model = catalogue.load("gemma-3-27b")
+    assert "lm_head" not in model.parameters().by_component
+    shape = model.shape()
+    assert shape.tied
+    assert shape.head_params == 262208 * 5376
+    untied = read("llama-3.2-1b", tie_word_embeddings=False).parameters().total
+    assert untied - catalogue.load("llama-3.2-1b").parameters().total == 128256 * 2048
+
+
+def test_untied_head_is_not_left_out() -> None:
+    counts = catalogue.load("llama-3.1-70b").parameters()
+    assert counts.total == 70_553_706_496
+    assert counts.by_component["lm_head"] == 1_050_673_152
+
+
+def test_experts_are_as_wide_as_moe_intermediate_size() -> None:
+    counts = catalogue.load("deepseek-v3").parameters()
+    assert counts.by_component["experts"] == 58 * 256 * 3 * 7168 * 2048
+    # Eight bits are 671 GB and not the 6,197 GB of experts with intermediate_size.
+    assert counts.total == pytest.approx(671e9, rel=1e-3)
+
+
+def test_experts_of_mixtral_are_as_wide_as_intermediate_size() -> None:
+    assert catalogue.load("mixtral-8x7b").parameters().by_component["experts"] == (
+        32 * 8 * 3 * 4096 * 14336
+    )
+
+
+def test_llama4_dense_width_is_its_own_key() -> None:
+    counts = catalogue.load("llama-4-maverick").parameters().by_component
+    assert counts["dense_mlp"] == 24 * 3 * 5120 * 16384
+    assert counts["shared"] == 24 * 3 * 5120 * 8192
+
+
+def test_router_and_norms_are_counted() -> None:
+    counts = catalogue.load("qwen3-235b-a22b").parameters().by_component
+    assert counts["router"] == 94 * 128 * 4096
+    assert counts["norm"] == 94 * (2 * 4096 + 2 * 128) + 4096
+
+
+def test_interleaved_experts_are_in_every_second_layer() -> None:
+    total = catalogue.load("llama-4-maverick").parameters().total
+    assert total == 400_711_848_960
+    everywhere = from_config(
+        {**config("llama-4-maverick"), "text_config": {
+            **config("llama-4-maverick")["text_config"], "interleave_moe_layer_step": 1}},
+        "maverick",
+    )  # fmt: skip
+    assert everywhere.parameters().total == pytest.approx(784e9, rel=0.01)
+
+
+def test_windowed_layers_do_not_keep_everything() -> None:
+    model = catalogue.load("gpt-oss-120b")
+    assert model.kv_bytes_per_token_past_windows() == 36_864
+    tokens = 100_000
+    assert model.kv_bytes(tokens) == 36_864 * tokens + 36_864 * 128
+    mistral = catalogue.load("mistral-7b-v0.1")
+    assert mistral.kv_bytes(1_000_000) == mistral.kv_window_bytes_max() == 536_870_912
+
+
+def test_unused_window_keys_stay_unused() -> None:
+    assert catalogue.load("qwq-32b").kv_window_bytes_max() == 0
+
+
+def test_four_bits_come_with_scales_and_a_wider_head() -> None:
+    model = catalogue.load("llama-3.1-70b")
+    outside = 2 * 1_050_673_152
+    layers = model.parameters().total - outside
+    assert model.weight_bytes("mxfp4") == layers * 4.25 / 8 + outside * 2
+    assert model.weight_bytes("nvfp4") == layers * 4.5 / 8 + outside * 2
+    assert model.weight_bytes("bf16") == model.parameters().total * 2
+
+
+def test_gigabytes_are_decimal() -> None:
+    # 131,072 tokens of Llama-3.1-70B: 42.9 GB, which is 40 GiB.
+    stored = catalogue.load("llama-3.1-70b").kv_bytes(131_072)
+    assert stored == 40 * 2**30
+    assert stored / 1e9 == pytest.approx(42.95, abs=0.01)
+
+
+def test_top_k_under_its_other_names() -> None:
+    assert catalogue.load("gemma-4-26b-a4b").parameters().active == 3_822_530_560
+    assert catalogue.load("hunyuan-a13b").moe.experts_per_token == 8  # type: ignore[union-attr]
+
+
+def test_experts_under_any_key_are_not_read_as_dense() -> None:
+    plain = config("mixtral-8x7b")
+    renamed = {k: v for k, v in plain.items() if k != "num_local_experts"}
+    for key in ("num_experts", "n_routed_experts"):
+        model = from_config({**renamed, key: 8}, "renamed")
+        assert model.parameters() == catalogue.load("mixtral-8x7b").parameters()
+
+
+def test_zero_experts_have_no_weights() -> None:
+    model = catalogue.load("longcat-flash")
+    assert model.moe is not None
+    assert model.moe.experts_per_token == 8
+    assert model.parameters().by_component["router"] == 28 * 768 * 6144
+
+
+def test_latent_experts_are_not_as_wide_as_the_model() -> None:
+    counts = catalogue.load("nemotron-3-super-120b-a12b").parameters().by_component
+    assert counts["experts"] == 40 * 512 * 2 * 1024 * 2688
+    wrong = read("nemotron-3-super-120b-a12b", moe_latent_size=None).parameters().by_component
+    assert wrong["experts"] == 4 * counts["experts"]
+
+
+def test_blocks_of_nemotron_are_counted_one_by_one() -> None:
+    kinds = catalogue.load("nemotron-3-super-120b-a12b").attention_kinds
+    assert sorted(kinds.values()) == [8, 40, 40]
+
+
+def test_compressed_past_grows_by_a_fraction_of_an_entry() -> None:
+    model = catalogue.load("deepseek-v4-flash")
+    assert model.kv_bytes_per_token_past_windows() == 21 * 512 / 4 * 2 + 20 * 512 / 128 * 2
+
+
+# Families beyond the catalogue. Totals: the transformers 5.24 class built on the meta device;
+# where there is none (DBRX, DeepSeek-V4-Pro, GLM-5.2 and what equals a model of the catalogue)
+# the count on record. KV bytes: by hand.
+
+
+BEYOND: dict[str, tuple[int, float, dict[str, Any]]] = json.loads(
+    (Path(__file__).parent / "fixtures/configs/beyond.json").read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_families_beyond_the_catalogue(name: str) -> None:
+    total, kv_bytes, found = BEYOND[name]
+    model = from_config(found, name)
+    assert model.parameters().total == total
+    assert model.kv_bytes_per_token() == kv_bytes
+    shape = model.shape()
+    assert shape.total_params == total
+
+
+# Formats
+
+
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [
+        ("deepseek-v3", "fp8-block"),
+        ("gpt-oss-120b", "mxfp4"),
+        ("kimi-k3", "mxfp4"),
+        ("minimax-m2.5", "fp8-block"),
+        ("llama-3.1-8b", "bf16"),
+    ],
+)
+def test_quantization_config_sets_the_format(name: str, weights: str) -> None:
+    assert catalogue.load(name).weight_format == weights
+
+
+def test_mxfp4_of_gpt_oss_covers_the_experts_only() -> None:
+    model = catalogue.load("gpt-oss-120b")
+    counts = model.parameters()
+    experts = counts.by_component["experts"]
+    assert model.weight_bytes() == experts * 4.25 / 8 + (counts.total - experts) * 2
+    group = model.shape("mxfp4").groups[0]
+    assert (group.shared_bits, group.routed_bits) == (16, 4.25)
+    assert model.shape().groups[0].shared_bits is None
+
+
+@pytest.mark.parametrize(
+    ("section", "weights"),
+    [
+        ({"quant_method": "fp8"}, "fp8"),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, "int4-g128"),
+        ({"quant_method": "awq", "bits": 4, "group_size": 32}, "int4"),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "int8"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4"),
+    ],
+)
+def test_other_quantizations(section: dict[str, Any], weights: str) -> None:
+    model = read("llama-3.1-8b", quantization_config=section)
+    assert model.weight_format == weights
+    assert model.warnings == ()
+
+
+def test_unknown_quantization_warns_and_leaves_counts_alone() -> None:
+    model = read("llama-3.1-8b", quantization_config={"quant_method": "mystery"})
+    assert "mystery" in model.warnings[0]
+    assert model.parameters() == catalogue.load("llama-3.1-8b").parameters()
+
+
+# What is not known
+
+
+def test_unknown_family_with_generic_keys_warns() -> None:
+    model = read("llama-3.1-8b", model_type="brand_new", architectures=["BrandNewForCausalLM"])
+    assert model.parameters().total == 8_030_261_248
+    assert any("brand_new" in w for w in model.warnings)
+
+
+def test_unknown_family_without_generic_keys_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(InputError, match=r"brand_new.*intermediate_size.*deepseek_v3.*mixtral"):
+        read("llama-3.1-8b", model_type="brand_new", architectures=None, intermediate_size=None)
+    assert "deepseek_v3" in known_families()
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("llama-3.1-8b", {"moe_latent_size": 512}),
+        ("mixtral-8x7b", {"n_shared_experts_extra": 2}),
+        ("qwen3-8b", {"hc_mult": 4}),
+        ("llama-3.1-8b", {"cross_attention_layers": [3, 8]}),
+        ("qwen3-235b-a22b", {"zero_expert_num": 64}),
+        ("llama-2-7b", {"hidden_size_per_layer_input": 256}),
+        ("minimax-m2", {"shared_intermediate_size": 1536}),
+    ],
+)
+def test_size_keys_that_are_not_used_are_refused_by_name(
+    name: str, changes: dict[str, Any]
+) -> None:
+    with pytest.raises(InputError, match=next(iter(changes))):
+        read(name, **changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        ("llama-3.1-8b", {"hidden_size": -4096}, "hidden_size must be at least 1"),
+        ("llama-3.1-8b", {"hidden_size": 0}, "hidden_size"),
+        ("llama-3.1-8b", {"hidden_size": 10**40}, "absurdly large"),
+        ("llama-3.1-8b", {"hidden_size": 4096.5}, "whole number"),
+        ("llama-3.1-8b", {"hidden_size": "4096"}, "whole number"),
+        ("llama-3.1-8b", {"hidden_size": True}, "whole number"),
+        ("llama-3.1-8b", {"hidden_size": [4096]}, "whole number"),
+        ("llama-3.1-8b", {"num_hidden_layers": 10**9}, "layers"),
+        ("llama-3.1-8b", {"vocab_size": None}, "vocab_size"),
+        ("llama-3.1-8b", {"num_key_value_heads": 7}, "do not divide"),
+        ("mixtral-8x7b", {"num_experts_per_tok": 9}, "cannot use 9 experts of 8"),
+        ("mixtral-8x7b", {"num_experts_per_tok": 0}, "per token"),
+        ("mixtral-8x7b", {"num_experts": 16}, "num_local_experts is 8 but num_experts is 16"),
+        ("gpt-oss-20b", {"layer_types": ["full_attention"]}, "1 entries for 24 layers"),
+        ("gpt-oss-20b", {"layer_types": ["odd"] * 24}, "'odd'"),
+        ("deepseek-v3", {"kv_lora_rank": None}, "kv_lora_rank"),
+        ("llama-3.1-8b", {"tie_word_embeddings": "yes"}, "true or false"),
+        ("llama-3.1-8b", {"quantization_config": 7}, "quantization_config"),
+        ("llama-3.1-8b", {"hidden_size": float("inf")}, "hidden_size"),
+    ],
+)
+def test_bad_values_are_named_in_one_line(name: str, changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        read(name, **changes)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(name)
+
+
+def test_multimodal_wrapper_says_what_is_left_out() -> None:
+    model = catalogue.load("llama-4-scout")
+    assert any("no vision" in n for n in model.notes)
+
+
+def test_git_of_microsoft_is_not_grok() -> None:
+    assert catalogue.load("grok-2").parameters().total == 269_515_497_472
+    with pytest.raises(InputError, match="git"):
+        read("grok-2", architectures=["GitForCausalLM"])
+
+
+@given(
+    key=st.sampled_from(sorted(catalogue.entry("deepseek-v3").config)),
+    value=st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.text(max_size=5),
+        st.lists(st.integers(), max_size=3),
+        st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+    ),
+)
+def test_any_value_under_any_key_is_read_or_refused(key: str, value: Any) -> None:
+    changed = {**config("deepseek-v3"), key: value}
+    try:
+        model = from_config(changed, "config")
+    except ArchinferError as error:
+        assert "\n" not in str(error)
+    else:
+        assert model.parameters().total > 0
+
+
+# Hostile files
+
+
+def write(path: Path, data: bytes) -> str:
+    file = path / "config.json"
+    file.write_bytes(data)
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "empty"),
+        (b"   \n", "empty"),
+        (b"[1, 2]", "expected an object"),
+        (b"3", "expected an object"),
+        (b'{"hidden_size": 4096', "not valid JSON"),
+        (b'{"hidden_size": 4096,\n "a": }', ":2: is not valid JSON"),
+        (b'{"a": NaN}', "NaN"),
+        (b'{"a": 1, "a": 2}', "'a' occurs twice"),
+        (b"\xff\xfe\x00", ":1: is not UTF-8"),
+        (b'{"a":\n\n "\xff"}', ":3: is not UTF-8"),
+        (b"\x00" * 100, "not valid JSON"),
+        (b'{"a":' + b"[" * 100_000, "nested deeper"),
+        (b'{"a":' * 5_000, "nested deeper"),
+        (b'{"a": ' + b"9" * 5_000 + b"}", "not usable JSON"),
+        (b'{"a": "' + b"x" * MAX_CONFIG_BYTES + b'"}', "larger than"),
+    ],
+)
+def test_hostile_files_get_one_line(tmp_path: Path, data: bytes, words: str) -> None:
+    path = write(tmp_path, data)
+    with pytest.raises(FileError, match=words) as caught:
+        load_architecture(path)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(path)
+
+
+def test_fifty_megabytes_are_refused_without_reading_them(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    with file.open("wb") as out:
+        out.truncate(50_000_000)
+    with pytest.raises(FileError, match="larger than 4 MB"):
+        load_config(str(file))
+
+
+def test_missing_file_and_folder(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="no such file"):
+        load_config(str(tmp_path / "none.json"))
+    with pytest.raises(FileError, match="folder"):
+        load_config(str(tmp_path))
+
+
+def test_infinity_is_accepted_where_it_changes_nothing(tmp_path: Path) -> None:
+    text = json.dumps({**config("nemotron-h-56b"), "time_step_limit": [0.0, float("inf")]})
+    assert "Infinity" in text
+    model = load_architecture(write(tmp_path, text.encode()))
+    assert model.parameters() == catalogue.load("nemotron-h-56b").parameters()
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Input:
+        buffer = io.BytesIO(json.dumps(config("llama-3.1-8b")).encode())
+
+    monkeypatch.setattr("sys.stdin", Input())
+    model = load_architecture("-")
+    assert model.name == "standard input"
+    assert model.parameters().total == 8_030_261_248
+
+
+def test_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
+    data = b"\xef\xbb\xbf" + json.dumps(config("llama-3.1-8b")).encode()
+    assert load_architecture(write(tmp_path, data)).parameters().total == 8_030_261_248
