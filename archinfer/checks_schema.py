@@ -49,12 +49,14 @@ class Quantity:
         dimension: a key of `units.DIMENSIONS`.
         low, high: smallest and largest value that is allowed.
         whole: no fraction.
+        examples: for editors; those of the dimension where there are none.
     """
 
     dimension: str
     low: float = 0.0
     high: float = float("inf")
     whole: bool = False
+    examples: tuple[str, ...] = ()
 
     def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self._read)
@@ -64,7 +66,10 @@ class Quantity:
     ) -> JsonSchemaValue:
         kind = units.DIMENSIONS[self.dimension]
         types = ["string", "number"] if "" in kind.units else "string"
-        return {"type": types, "description": kind.noun, "examples": list(kind.examples)}
+        return {"type": types, "description": kind.noun, "examples": self._examples()}
+
+    def _examples(self) -> list[str]:
+        return list(self.examples or units.DIMENSIONS[self.dimension].examples)
 
     def _read(self, found: Any) -> float:
         try:
@@ -95,11 +100,10 @@ class Span(Quantity):
     def __get_pydantic_json_schema__(
         self, _: CoreSchema, __: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        example = units.DIMENSIONS[self.dimension].examples[0]
         return {
             "type": ["string", "number"],
             "description": f"a value or a range: {units.DIMENSIONS[self.dimension].noun}",
-            "examples": [example, f"{example}:"],
+            "examples": self._examples(),
         }
 
     def _read_span(self, found: Any) -> tuple[float, float]:
@@ -197,14 +201,16 @@ class _Format:
 
 Text = Annotated[str, Field(min_length=1, max_length=2000, pattern=r"\S")]
 Attention = Literal["gqa", "mqa", "mla"]
-Nodes = Annotated[float, Quantity("count", low=1.0, high=1e6, whole=True)]
+Nodes = Annotated[float, Quantity("count", low=1.0, high=1e6, whole=True, examples=("88",))]
 Tokens = Annotated[float, Quantity("tokens", low=1.0, high=1e9, whole=True)]
-Users = Annotated[float, Quantity("count", low=1.0, high=1e9, whole=True)]
+Users = Annotated[float, Quantity("count", low=1.0, high=1e9, whole=True, examples=("1", "64"))]
 Params = Annotated[float, Quantity("count", low=1.0)]
-Layers = Annotated[float, Quantity("count", low=1.0, high=1e5, whole=True)]
+Layers = Annotated[float, Quantity("count", low=1.0, high=1e5, whole=True, examples=("88",))]
 Speed = Annotated[float, Quantity("tokens_per_s")]
 Probability = Annotated[float, Quantity("ratio", low=0.01, high=0.99)]
-Accepted = Annotated[tuple[float, float], Span("number", low=0.1, high=100.0)]
+Accepted = Annotated[
+    tuple[float, float], Span("number", low=0.1, high=100.0, examples=("1", "1:3"))
+]
 
 
 class Totals(_Strict):
@@ -263,9 +269,9 @@ class Solve(_Strict):
     """The options of `archinfer solve`, with underscores."""
 
     hardware: Text = Field(description="name or path of a profile")
-    nodes: Annotated[tuple[float, float], Span("count", low=1.0, high=1e5, whole=True)] = Field(
-        description="nodes that are there"
-    )
+    nodes: Annotated[
+        tuple[float, float], Span("count", low=1.0, high=1e5, whole=True, examples=("88", "70:100"))
+    ] = Field(description="nodes that are there")
     tokens_per_second: Speed | None = Field(default=None, description="target of one user")
     observed: Speed | None = Field(default=None, description="measured, instead of a target")
     context: Tokens = 8000.0
@@ -273,11 +279,13 @@ class Solve(_Strict):
     weights: Annotated[tuple[str, ...], _WeightFormats()] = ("bf16", "fp8", "nvfp4")
     kv: Annotated[str, _Format(kv=True)] = "bf16"
     attention: Attention = "gqa"
-    total: Annotated[tuple[float, float] | None, Span("count")] = None
-    active: Annotated[tuple[float, float] | None, Span("count")] = None
-    layers: Annotated[tuple[float, float] | None, Span("count")] = None
+    total: Annotated[tuple[float, float] | None, Span("count", examples=("2T:4T", "0.9T:"))] = None
+    active: Annotated[tuple[float, float] | None, Span("count", examples=("150B", "100B:200B"))] = (
+        None
+    )
+    layers: Annotated[tuple[float, float] | None, Span("count", examples=("61", "60:90"))] = None
     speculation: Accepted = (1.0, 3.0)
-    sparsity: Annotated[tuple[float, float] | None, Span("number")] = None
+    sparsity: Annotated[tuple[float, float] | None, Span("number", examples=("1:32",))] = None
     physics_only: bool = False
     throughput: Speed | None = None
     max_power: Annotated[float | None, Quantity("watts")] = None
@@ -313,7 +321,7 @@ class Check(_Strict):
     context: Tokens = 8000.0
     concurrency: Users = 1.0
     weights: Annotated[str | None, _Format()] = Field(
-        default=None, description="default: the format the model comes in"
+        default=None, description="default: the format the model comes in; totals need it"
     )
     kv: Annotated[str, _Format(kv=True)] = "bf16"
     speculation: Accepted = Field(
@@ -372,6 +380,10 @@ def _one_subject(check: Check, document: Document, place: Location) -> None:
                 )
     elif "hardware" not in given:
         raise document.error(place, f"{_in(check)}: missing key 'hardware'")
+    elif isinstance(check.model, Totals) and "weights" not in given:
+        raise document.error(
+            place, f"{_in(check)}: missing key 'weights'; totals alone come in no format"
+        )
     _expectations(check, document, place, subject)
     if isinstance(check.model, Totals) and check.model.active > check.model.total:
         raise document.error(

@@ -118,9 +118,9 @@ def check(
 
         typer.echo(junit(report))
     elif output is Format.github:
-        from archinfer.report.checks import annotations
+        from archinfer.report.checks import workflow_commands
 
-        for line in annotations(report):
+        for line in workflow_commands(report):
             typer.echo(line)
     elif lint:
         wrong = {error.file for error in report.errors}

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 if TYPE_CHECKING:
     from archinfer.checks import Report, Result, Wrong
 
-__all__ = ["annotations", "junit", "margin_text", "print_report", "summary"]
+__all__ = ["junit", "margin_text", "print_report", "summary", "workflow_commands"]
 
 # What XML 1.0 cannot hold, escaped or not.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -119,7 +119,7 @@ def _where(error: Wrong) -> str:
     return f"{error.file}: " if error.line is None else f"{error.file}:{error.line}: "
 
 
-def annotations(report: Report) -> Iterator[str]:
+def workflow_commands(report: Report) -> Iterator[str]:
     """Workflow commands that mark failures and wrong files on their lines, then the summary."""
     for result in report.results:
         if not result.passed:

@@ -1,0 +1,516 @@
+"""JSON Schemas of the files that archinfer reads and of the JSON that its commands print.
+
+File formats come from the models that validate them. The models of outputs stand here; the tests
+hold them against what the commands print, key by key. Keys stay; new ones may be added, so a
+reader must ignore keys that it does not know.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field, RootModel
+
+from archinfer.errors import UnknownNameError
+
+__all__ = ["SCHEMAS", "Schema", "json_schema"]
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class Quantiles(BaseModel):
+    """5 %, 50 % and 95 %; null where the model does not fit."""
+
+    p05: float | None
+    p50: float | None
+    p95: float | None
+
+
+class Levels(BaseModel):
+    p05: float
+    p25: float
+    p50: float
+    p75: float
+    p95: float
+
+
+class Figure(BaseModel):
+    """One figure of a hardware profile."""
+
+    key: str
+    value: float | list[float] | dict[str, float] = Field(
+        description="in SI units; accepted tokens: [low, high]; sync_latency: seconds by group size"
+    )
+    text: str = Field(description="the value with its unit, for people")
+    unit: str = Field(description="SI unit of value; empty for plain numbers and ratios")
+    log_sd: float = Field(description="standard deviation of its natural logarithm; 0: exact")
+    source: str
+    note: str
+    estimate: bool = Field(description="computed, recalled or guessed rather than read")
+
+
+class Covariance(BaseModel):
+    names: list[str]
+    log_covariance: list[list[float]]
+
+
+class HardwareOutput(BaseModel):
+    """`archinfer hardware show NAME --format json`."""
+
+    name: str
+    title: str
+    node: str = Field(description="what one node is: wafer, GPU, socket")
+    execution: Literal["spatial", "temporal"]
+    figures: list[Figure]
+    covariance: Covariance | None = Field(description="joint covariance of logarithms, if fitted")
+
+
+class HardwareListRow(BaseModel):
+    name: str
+    title: str
+    execution: Literal["spatial", "temporal"]
+
+
+class HardwareListOutput(RootModel[list[HardwareListRow]]):
+    """`archinfer hardware list --format json`."""
+
+
+class QuestionOutput(BaseModel):
+    hardware: str
+    nodes: tuple[int, int] = Field(description="fewest and most")
+    tokens_per_s: float
+    mode: Literal["target", "observed"]
+    context_tokens: int
+    concurrency: int
+    weights: list[str] = Field(description="weight formats considered")
+    kv: str = Field(description="KV-cache format")
+    attention: str = Field(description="gqa, mqa or mla")
+    speculation: tuple[float, float] = Field(description="accepted tokens a pass")
+    physics_only: bool = Field(description="habits of design left out")
+    total: list[float | None] | None = Field(
+        description="[low, high] known of all parameters; high null: open; null: nothing known"
+    )
+    active: list[float | None] | None = Field(description="the same of active parameters")
+    layers: list[float | None] | None = Field(description="the same of layers")
+
+
+class Ends(BaseModel):
+    low: float
+    high: float
+
+
+class Bounded(Ends):
+    low_bound_by: str = Field(description="the constraint that draws this edge")
+    high_bound_by: str
+
+
+class Ranges(BaseModel):
+    """Empty where nothing is feasible."""
+
+    total_params: Bounded | None = None
+    active_params: Bounded | None = None
+    layers: Bounded | None = None
+    nodes: Bounded | None = None
+
+
+class WeightsRanges(BaseModel):
+    total_params: Ends
+    active_params: Ends
+    layers: Ends
+    nodes: Ends
+
+
+class PassTime(BaseModel):
+    """Seconds of one decode pass by term; null where the model does not fit."""
+
+    weights: float | None = Field(description="reading and multiplying the active weights")
+    kv: float | None = Field(description="reading the KV cache and multiplying with it")
+    compute: float | None = Field(description="arithmetic beyond the memory time")
+    reductions: float | None = Field(description="dependent all-reduces of the layers")
+    fixed: float | None = Field(description="what a layer takes whatever its size")
+    links: float | None = Field(description="crossings from node to node")
+    head: float | None = Field(description="the LM head")
+    queue: float | None = Field(description="waiting for the other users' tokens")
+    draft: float | None = Field(description="drafting tokens for speculative decoding")
+    total: float | None
+
+
+class ArchitectureOutput(BaseModel):
+    """A concrete architecture inside the feasible region."""
+
+    name: str
+    total_params: float
+    active_params: float
+    layers: int
+    nodes: int = Field(description="nodes in use")
+    layers_per_node: float = Field(description="of the fullest node")
+    tensor_parallel: float = Field(description="nodes that share each layer")
+    hidden_size: int
+    experts: int = Field(description="routed experts of a layer; 0: dense")
+    experts_per_token: int
+    expert_width: int | None
+    attention: str
+    weights: str
+    tokens_per_s: Quantiles
+    accepted_tokens_needed: float = Field(description="accepted tokens a pass to reach the speed")
+    memory_bytes: float = Field(description="over all nodes")
+    memory_fraction: float | None = Field(description="of the fullest node's usable memory")
+    time_s: PassTime
+    bottleneck: str = Field(description="the term with the largest part of the time")
+
+
+class ThreeSpeeds(BaseModel):
+    halved: float
+    same: float
+    doubled: float
+
+
+class SensitivityOutput(BaseModel):
+    quantity: str
+    tokens_per_s: ThreeSpeeds = Field(
+        description="without speculation, with the quantity halved, as it is, doubled"
+    )
+
+
+class MarginalOutput(Levels):
+    """Quantiles of one quantity, and what was learnt of it."""
+
+    information_bits: float = Field(description="what nodes and speed taught beyond the prior")
+    nodes_bits: float = Field(description="what the number of nodes alone taught")
+    speed_bits: float = Field(description="what the speed taught once the nodes are known")
+    identified: bool = Field(description="enough was learnt to speak of a result")
+    given: bool = Field(description="the question states it")
+
+
+class ExpectedSpeed(BaseModel):
+    p05: float
+    p50: float
+    p95: float
+    tail: float = Field(description="probability of a speed as extreme as the observed one")
+
+
+class FactOutput(BaseModel):
+    fact: str
+    information_bits: float
+    ratio: float = Field(description="p95 / p05 to expect once the fact is known")
+
+
+class PosteriorOutput(BaseModel):
+    """What an observed speed says; the quantities are null where nothing is possible."""
+
+    possible: bool
+    reason: str = Field(description="why nothing is possible; else empty")
+    ess: float = Field(description="effective sample size")
+    samples: int
+    warnings: list[str]
+    total_params: MarginalOutput | None
+    active_params: MarginalOutput | None
+    layers: MarginalOutput | None
+    nodes: MarginalOutput | None
+    accepted_tokens: Levels | None = None
+    expected_tokens_per_s: ExpectedSpeed | None = None
+    weights: dict[str, float] | None = Field(default=None, description="probability by format")
+    attention: dict[str, float] | None = Field(default=None, description="probability by kind")
+    mixture_of_experts: float | None = Field(default=None, description="probability")
+    value_of_facts: dict[str, list[FactOutput]] | None = Field(
+        default=None, description="what else would narrow each quantity, most narrowing first"
+    )
+
+
+class RelaxationOutput(BaseModel):
+    constraints: list[str] = Field(description="the one to relax, or the two together")
+    kind: str = Field(description="physics, habit or request")
+    factor: float | None = Field(description="how far the closest model is from it")
+    text: str
+
+
+class ConflictOutput(BaseModel):
+    text: str
+    relaxations: list[RelaxationOutput]
+
+
+class ConstraintOutput(BaseModel):
+    name: str
+    kind: str = Field(description="physics, habit or request")
+    text: str
+
+
+class SolveOutput(BaseModel):
+    """`archinfer solve --format json`."""
+
+    question: QuestionOutput
+    feasible: bool
+    ranges: Ranges
+    by_weights: dict[str, WeightsRanges] = Field(description="the ranges of each weight format")
+    architectures: list[ArchitectureOutput]
+    sensitivity: list[SensitivityOutput]
+    posterior: PosteriorOutput | None = Field(description="null without --observed")
+    conflict: ConflictOutput | None = Field(description="null where something is feasible")
+    constraints: list[ConstraintOutput]
+    notes: list[str]
+    provenance: list[Figure]
+
+
+class TotalAndActive(BaseModel):
+    total: int
+    active: int
+
+
+class MemoryOutput(BaseModel):
+    weights: float
+    kv: float
+    other: float
+    total: float
+
+
+class ChangeOutput(BaseModel):
+    name: str
+    text: str
+    tokens_per_s: float | None
+    gain: float | None = Field(description="relative; null where either does not fit")
+    fits: bool
+    nodes: int
+
+
+class PredictRow(BaseModel):
+    model: str
+    hardware: str
+    parameters: TotalAndActive
+    layers: int
+    hidden_size: int
+    weights: str
+    kv: str
+    context_tokens: int
+    concurrency: int
+    speculation: tuple[float, float]
+    fits: bool
+    nodes: int = Field(description="nodes that are there")
+    nodes_used: int
+    min_nodes: int | None = Field(description="fewest that hold it; null: no number does")
+    layers_per_node: float
+    tensor_parallel: float
+    tokens_per_s: Quantiles
+    tokens_per_s_without_speculation: Quantiles
+    time_s: PassTime
+    memory_bytes: MemoryOutput = Field(description="over all nodes")
+    memory_fraction: float = Field(description="of the fullest node's usable memory")
+    region_side: float | None = Field(description="side of a layer's region in cores (spatial)")
+    bottleneck: str = Field(description="a term of time_s, or the limit that is exceeded")
+    limit: str = Field(description="what binds, in words")
+    what_would_help: list[ChangeOutput]
+
+
+class PredictOutput(BaseModel):
+    """`archinfer predict MODEL... --format json`."""
+
+    results: list[PredictRow]
+    overrides: list[str] = Field(description="figures of the profile that were set by hand")
+    provenance: list[Figure]
+
+
+class ModelParameters(TotalAndActive):
+    by_component: dict[str, int]
+    active_without_input_embedding: int
+    active_without_embedding_and_head: int
+    multi_token_prediction_not_counted: int
+
+
+class ReductionsOutput(BaseModel):
+    layers: int
+    reductions: int
+    steps: list[str]
+
+
+class AnnouncedOutput(BaseModel):
+    total: str | None
+    active: str | None
+    source: str | None
+    difference: str | None
+
+
+class ModelOutput(BaseModel):
+    """`archinfer models show MODEL --format json`."""
+
+    name: str
+    family: str
+    hugging_face: str | None
+    parameters: ModelParameters
+    kv_bytes_per_token: float = Field(description="16-bit cache, every layer that has one")
+    kv_bytes_per_token_by_format: dict[str, float]
+    kv_bytes_per_token_past_windows: float
+    kv_window_bytes_max: float
+    indexer_bytes_per_token: float
+    state_bytes: float = Field(description="recurrent state of a sequence")
+    layers: int
+    hidden_size: int
+    vocab_size: int
+    tied_head: bool
+    attention: dict[str, int] = Field(description="layers by kind")
+    experts: int | None
+    experts_per_token: float | None
+    weight_format: str
+    weight_bytes: float
+    reductions_per_layer: list[ReductionsOutput]
+    max_context_tokens: int | None
+    announced: AnnouncedOutput | None
+    source: str | None
+    counted_by: str | None
+    confidence: str | None
+    notes: list[str]
+    warnings: list[str]
+    conventions: dict[str, str]
+
+
+class ModelListRow(BaseModel):
+    name: str
+    total_params: int
+    active_params: int
+    layers: int
+    hidden_size: int
+    experts: int | None
+    experts_per_token: float | None
+    kv_bytes_per_token: float
+    weight_format: str
+    announced_total: str | None
+    announced_active: str | None
+    hugging_face: str | None
+    confidence: str | None
+
+
+class ModelListOutput(RootModel[list[ModelListRow]]):
+    """`archinfer models list --format json`."""
+
+
+class CheckResult(BaseModel):
+    name: str = Field(description="of the check")
+    expectation: Literal[
+        "feasible", "tokens_per_s", "nodes", "memory", "contains", "excludes", "lint"
+    ]
+    file: str
+    line: int
+    passed: bool
+    message: str
+    margin: float | None = Field(
+        description="relative distance to the limit, positive where it holds; null: there is none"
+    )
+
+
+class CheckError(BaseModel):
+    file: str
+    line: int | None
+    message: str
+
+
+class CheckOutput(BaseModel):
+    """`archinfer check FILE... --format json`."""
+
+    results: list[CheckResult]
+    passed: int
+    failed: int
+    errors: list[CheckError] = Field(description="files that are wrong; exit code 2")
+
+
+def _hardware_file() -> dict[str, Any]:
+    from archinfer.hardware_schema import Profile
+
+    return _file_schema(Profile)
+
+
+def _check_file() -> dict[str, Any]:
+    from archinfer.checks_schema import CheckFile
+
+    return _file_schema(CheckFile)
+
+
+def _file_schema(model: type[BaseModel]) -> dict[str, Any]:
+    schema = model.model_json_schema()
+    short = _short_names(schema["$defs"])
+    text = json.dumps(_strict(schema))
+    for name in sorted(short, key=len, reverse=True):
+        text = text.replace(f'"#/$defs/{name}"', f'"#/$defs/{short[name]}"')
+    found: dict[str, Any] = json.loads(text)
+    found["$defs"] = {short[name]: value for name, value in found["$defs"].items()}
+    return found
+
+
+def _short_names(names: Iterable[str]) -> dict[str, str]:
+    """Pydantic names a generic model by its arguments; a number is enough to tell them apart."""
+    short: dict[str, str] = {}
+    for name in names:
+        generic = re.match(r"(?:\w+__)?([A-Z][a-z]+)_(?:Annotated|dict)", name)
+        if generic is None:
+            short[name] = name
+        else:
+            count = sum(s.startswith(generic[1]) for s in short.values())
+            short[name] = f"{generic[1]}{count + 1}"
+    return short
+
+
+def _strict(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a file format: a key may be left out but not be null; titles that repeat the
+    key, and defaults that are not of the form in which people write them, are dropped."""
+    result: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("properties", "$defs"):
+            result[key] = {name: _strict(inner) for name, inner in value.items()}
+        elif key in ("anyOf", "allOf", "oneOf"):
+            result[key] = [_strict(c) for c in value if c != {"type": "null"}]
+        elif key in ("items", "additionalProperties", "propertyNames") and isinstance(value, dict):
+            result[key] = _strict(value)
+        elif key not in ("title", "default"):
+            result[key] = value
+    default = schema.get("default")
+    if default is not None and (
+        not isinstance(default, (list, tuple)) or "array" in schema.get("type", ())
+    ):
+        result["default"] = default
+    if len(result.get("anyOf", ())) == 1:
+        # What is said beside the choice is about this key and comes before what it is.
+        result = result.pop("anyOf")[0] | result
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """One schema: what it describes, and how it is made."""
+
+    text: str
+    make: Callable[[], dict[str, Any]]
+
+
+def _of(model: type[BaseModel]) -> Schema:
+    text = (model.__doc__ or "").strip().strip(".").strip("`")
+    return Schema(f"output of {text}", lambda: model.model_json_schema(mode="serialization"))
+
+
+OUTPUTS: dict[str, type[BaseModel]] = {
+    "solve": SolveOutput,
+    "predict": PredictOutput,
+    "models-show": ModelOutput,
+    "models-list": ModelListOutput,
+    "hardware-show": HardwareOutput,
+    "hardware-list": HardwareListOutput,
+    "check-output": CheckOutput,
+}
+"""Models of the outputs by the name of their schema."""
+
+SCHEMAS: dict[str, Schema] = {
+    "hardware": Schema("file: a hardware profile", _hardware_file),
+    "check": Schema("file: expectations for archinfer check", _check_file),
+} | {name: _of(model) for name, model in OUTPUTS.items()}
+"""Every schema by name."""
+
+
+def json_schema(name: str) -> dict[str, Any]:
+    """The JSON Schema called `name` (draft 2020-12).
+
+    Raises:
+        UnknownNameError: no such schema.
+    """
+    if name not in SCHEMAS:
+        raise UnknownNameError("schema", name, SCHEMAS)
+    return {"$schema": DIALECT} | SCHEMAS[name].make()
