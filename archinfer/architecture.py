@@ -1378,7 +1378,8 @@ class Architecture:
         """Bits of one weight by component in a format (None: the one the weights come in).
 
         A format of fewer than 16 bits leaves embedding, head and tables at 16 bits; the model's
-        own format also leaves the other `unquantized` components in `unquantized_format`.
+        own format does so where they are among the `unquantized`, and leaves the others of those
+        in `unquantized_format`.
         """
         chosen = weight_format(self.weight_format if format_name is None else format_name)
         own = chosen.name == weight_format(self.weight_format).name
@@ -1386,7 +1387,8 @@ class Architecture:
         if own:
             kept = max(chosen.bits, weight_format(self.unquantized_format).bits)
             bits.update(dict.fromkeys(self.unquantized, kept))
-        bits.update(dict.fromkeys(OUTSIDE_COMPONENTS, max(chosen.bits, 16.0)))
+        outside = OUTSIDE_COMPONENTS & self.unquantized if own else OUTSIDE_COMPONENTS
+        bits.update(dict.fromkeys(outside, max(chosen.bits, 16.0)))
         return bits
 
     def shape(self, weights: str | None = None) -> ModelShape:

@@ -125,10 +125,11 @@ def _named(method: str, section: ConfigKeys) -> str | None:
 def stored_format(keys: ConfigKeys) -> StoredFormat:
     """The weight format of a config, from `quantization_config`, else from `dtype`.
 
-    Block formats of released files leave embedding and head at 16 bits. OpenAI's mxfp4 and
-    `experts_int8` cover the routed experts only; a DeepSeek file with `expert_dtype` fp4 holds
-    its experts in mxfp4 and the rest in 8 bits. A method that is not known leaves the dtype's
-    format and a warning: counts do not depend on it.
+    Block formats of released files leave embedding and head at 16 bits, unless
+    `include_input_output_embeddings` (a key of transformers' TorchAoConfig) says otherwise.
+    OpenAI's mxfp4 and `experts_int8` cover the routed experts only; a DeepSeek file with
+    `expert_dtype` fp4 holds its experts in mxfp4 and the rest in 8 bits. A method that is not
+    known leaves the dtype's format and a warning: counts do not depend on it.
     """
     base = _dtype(keys)
     section = keys.section("quantization_config")
@@ -145,4 +146,7 @@ def stored_format(keys: ConfigKeys) -> StoredFormat:
     if method in ("mxfp4", "experts_int8"):
         return StoredFormat(name, _ALL - {"experts"})
     modules = section.raw("modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules")
-    return StoredFormat(name, _kept(modules))
+    kept = _kept(modules)
+    if section.flag("include_input_output_embeddings"):
+        kept -= {"embedding", "lm_head"}
+    return StoredFormat(name, kept)

@@ -81,6 +81,14 @@ def solve(
         int, typer.Option(min=0, max=100, help="Concrete architectures to print.")
     ] = 8,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the posterior's draws.")] = 0,
+    emit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write each architecture as DIR/NAME/config.json, which predict reads. Files "
+            "that solve did not write are never replaced.",
+        ),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the time of one token by term.")
     ] = False,
@@ -125,6 +133,11 @@ def solve(
         confidence=confidence,
     )
     found = answer(question, architectures)
+    if emit is not None:
+        from archinfer.emit import emit as write
+
+        for path in write(found.architectures, question, emit):
+            typer.echo(f"wrote {path}", err=True)
     if question.observed:
         from dataclasses import replace
 

@@ -1,0 +1,292 @@
+"""Concrete architectures as Hugging Face configs that `archinfer predict` reads back alike."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from archinfer.architecture import Architecture, Attention, DenseMLP, LatentAttention, MoE
+from archinfer.errors import ArchinferError, FileError, InputError
+from archinfer.formats import weight_format
+from archinfer.hardware import Hardware, profile_folder
+from archinfer.huggingface import from_config
+
+if TYPE_CHECKING:
+    from archinfer.designs import Design
+    from archinfer.question import Question
+
+__all__ = ["MARK", "config_of", "emit", "predict_arguments"]
+
+MARK = "_archinfer"
+"""Key of a config that this module wrote; only files with it are ever replaced."""
+
+_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+
+_BLOCK = [128, 128]
+
+_QUANTIZATION: dict[str, dict[str, Any]] = {
+    "fp8": {"quant_method": "fp8"},
+    "fp8-block": {"quant_method": "fp8", "weight_block_size": _BLOCK},
+    "int8": {"quant_method": "bitsandbytes", "load_in_8bit": True},
+    "mxfp8": {"quant_method": "mxfp8"},
+    # `mxfp4` as a method means OpenAI's, which covers the routed experts only.
+    "mxfp4": {
+        "quant_method": "compressed-tensors",
+        "config_groups": {
+            "group_0": {
+                "targets": ["Linear", "Embedding"],
+                "weights": {"num_bits": 4, "type": "float", "strategy": "group", "group_size": 32},
+            }
+        },
+    },
+    "nvfp4": {"quant_method": "nvfp4"},
+    "int4": {"quant_method": "gptq", "bits": 4, "group_size": 32},
+    "int4-g128": {"quant_method": "gptq", "bits": 4, "group_size": 128},
+}
+"""How a config says that weights are in a format."""
+
+
+def _stored(weights: str) -> dict[str, Any]:
+    name = weight_format(weights).name
+    if name in _DTYPES:
+        return {"torch_dtype": _DTYPES[name]}
+    # The solver holds everything in the one format: embedding, head and norms too.
+    whole = {"modules_to_not_convert": [], "include_input_output_embeddings": True}
+    return {"torch_dtype": "bfloat16", "quantization_config": _QUANTIZATION[name] | whole}
+
+
+def config_of(architecture: Architecture, weights: str) -> dict[str, Any]:
+    """A Hugging Face config of an architecture whose weights are all in one format.
+
+    Equal layers of grouped-query attention become `llama` (dense) or `glm4_moe`, of latent
+    attention `deepseek_v3`.
+
+    Args:
+        architecture: the model; what its own weight format says is not used.
+        weights: weight format of everything.
+
+    Raises:
+        InputError: an architecture that none of these families can say.
+    """
+    config = _written(architecture)
+    if config is not None:
+        config |= {"vocab_size": architecture.vocab_size, "hidden_act": "silu"}
+        config |= {"rms_norm_eps": 1e-5, "tie_word_embeddings": architecture.tied}
+        config |= _stored(weights)
+        if _same(architecture, weights, config):
+            return config
+    raise InputError(
+        f"architecture {architecture.name!r} cannot be written as a config: expected equal layers "
+        "of plain grouped-query or latent attention and a gated feed-forward"
+    )
+
+
+def _written(architecture: Architecture) -> dict[str, Any] | None:
+    """The shape's keys, None where no family has such layers."""
+    if len(architecture.blocks) != 1:
+        return None
+    block = architecture.blocks[0]
+    if len(block.mixers) != 1 or len(block.feed_forwards) != 1:
+        return None
+    mixer, feed_forward = block.mixers[0], block.feed_forwards[0]
+    keys: dict[str, Any] = {
+        "hidden_size": architecture.hidden_size,
+        "num_hidden_layers": architecture.layers,
+    }
+    latent = isinstance(mixer, LatentAttention)
+    if isinstance(mixer, LatentAttention):
+        keys |= {
+            "num_attention_heads": mixer.heads,
+            "num_key_value_heads": mixer.heads,
+            "q_lora_rank": mixer.query_rank,
+            "kv_lora_rank": mixer.kv_rank,
+            "qk_nope_head_dim": mixer.nope_dim,
+            "qk_rope_head_dim": mixer.rope_dim,
+            "v_head_dim": mixer.v_head_dim,
+        }
+    elif isinstance(mixer, Attention):
+        keys |= {
+            "num_attention_heads": mixer.heads,
+            "num_key_value_heads": mixer.kv_heads,
+            "head_dim": mixer.head_dim,
+        }
+    else:
+        return None
+    keys["attention_bias"] = False
+    if isinstance(feed_forward, DenseMLP):
+        family = ("deepseek_v3", "DeepseekV3ForCausalLM") if latent else _LLAMA
+        keys["intermediate_size"] = feed_forward.width
+    else:
+        family = ("deepseek_v3", "DeepseekV3ForCausalLM") if latent else _GLM
+        keys |= _experts(feed_forward)
+        if not latent:
+            keys["use_qk_norm"] = False
+    return {"architectures": [family[1]], "model_type": family[0], **keys}
+
+
+_LLAMA = ("llama", "LlamaForCausalLM")
+_GLM = ("glm4_moe", "Glm4MoeForCausalLM")
+
+
+def _experts(moe: MoE) -> dict[str, Any]:
+    return {
+        "n_routed_experts": moe.experts,
+        "num_experts_per_tok": moe.top_k,
+        "moe_intermediate_size": moe.width,
+        "n_shared_experts": moe.shared_width // moe.width,
+        "first_k_dense_replace": 0,
+        "n_group": 1,
+        "topk_group": 1,
+    }
+
+
+def _same(architecture: Architecture, weights: str, config: dict[str, Any]) -> bool:
+    """Whether the config reads back as the architecture, all of it in the weight format."""
+    try:
+        back = from_config(config)
+    except InputError:
+        return False
+    named = replace(
+        architecture,
+        name=back.name,
+        family=back.family,
+        weight_format=back.weight_format,
+        unquantized=back.unquantized,
+        unquantized_format=back.unquantized_format,
+        max_context_tokens=back.max_context_tokens,
+    )
+    chosen = weight_format(weights)
+    used = back.parameters().by_component
+    return (
+        named == back
+        and back.weight_format == chosen.name
+        and all(back.component_bits()[c] == chosen.bits for c in used)
+    )
+
+
+def _profile(hardware: Hardware) -> str:
+    """The name of a shipped profile, the path of another."""
+    shipped = profile_folder() / f"{hardware.name}.yaml"
+    own = hardware.origin in ("", str(shipped))
+    return hardware.name if own else hardware.origin
+
+
+def predict_arguments(design: Design, question: Question, path: str) -> list[str]:
+    """Arguments of `archinfer` that predict the speed the solver gave for a design."""
+    low, high = question.speculation
+    arguments = [
+        "predict", path,
+        "--hardware", _profile(question.hardware),
+        "--nodes", str(design.nodes_available),
+        "--layers-per-node", f"{design.mapping.layers_per_stage:.0f}",
+    ]  # fmt: skip
+    if design.mapping.tensor_parallel != 1.0:
+        arguments += ["--tensor-parallel", f"{design.mapping.tensor_parallel:.0f}"]
+    arguments += [
+        "--context", f"{question.context_tokens}",
+        "--concurrency", f"{question.concurrency}",
+        "--kv", question.kv,
+        "--speculation", f"{low!r}:{high!r}",
+    ]  # fmt: skip
+    for change in question.overrides:
+        key, _, value = change.partition("=")
+        arguments += ["--set", f"{key.strip()}={value.strip()}"]
+    return arguments
+
+
+def _name(design: Design) -> str:
+    from archinfer.report.text import compact
+
+    total, active = compact(design.total_params), compact(design.active_params)
+    layers = design.architecture.layers
+    return f"{total}-a{active}-l{layers}-{design.weights}".lower().replace(",", "")
+
+
+def _names(designs: Sequence[Design]) -> list[str]:
+    """One name each; equal ones are numbered."""
+    names: list[str] = []
+    for design in designs:
+        first = _name(design)
+        name, number = first, 1
+        while name in names:
+            number += 1
+            name = f"{first}-{number}"
+        names.append(name)
+    return names
+
+
+def emit(designs: Sequence[Design], question: Question, folder: str) -> list[str]:
+    """Write each design as FOLDER/NAME/config.json; all of them, or none.
+
+    NAME tells total, active, layers and weight format. An existing file is replaced only if
+    this function wrote it (it has the key `_archinfer`).
+
+    Returns:
+        The paths, in the order of the designs.
+
+    Raises:
+        FileError: a file of someone else is in the way, or the folder cannot be written.
+        InputError: a design that no known family of configs can say.
+    """
+    texts: list[tuple[Path, str]] = []
+    for design, name in zip(designs, _names(designs), strict=True):
+        path = Path(folder) / name / "config.json"
+        _refuse_foreign(path)
+        arguments = predict_arguments(design, question, str(path))
+        config = config_of(design.architecture, design.weights) | {
+            "max_position_embeddings": int(question.context_tokens),
+            MARK: {
+                "name": name,
+                "hardware": question.hardware.name,
+                "nodes": design.nodes,
+                "total_params": int(design.total_params),
+                "active_params": int(design.active_params),
+                "tokens_per_s": dict(zip(("p05", "p50", "p95"), design.speed, strict=True)),
+                "predict": shlex.join(["archinfer", *arguments]),
+            },
+        }
+        texts.append((path, json.dumps(config, indent=2, allow_nan=False) + "\n"))
+    _write_all(folder, texts)
+    return [str(path) for path, _ in texts]
+
+
+def _refuse_foreign(path: Path) -> None:
+    from archinfer.configfile import read_json_object
+
+    if not os.path.lexists(path):
+        return
+    try:
+        ours = MARK in read_json_object(str(path))
+    except ArchinferError:
+        ours = False
+    if not ours:
+        raise FileError(path, f"exists and has no key {MARK!r}, so it is not ours to replace")
+
+
+def _write_all(folder: str, texts: list[tuple[Path, str]]) -> None:
+    """Every text goes to a temporary file first; then each is renamed into place."""
+    waiting: list[tuple[str, Path]] = []
+    try:
+        for path, text in texts:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(prefix=".config-", dir=path.parent)
+            waiting.append((temporary, path))
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(temporary, 0o644)
+        while waiting:
+            temporary, path = waiting[0]
+            os.replace(temporary, path)
+            waiting.pop(0)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise FileError(error.filename or folder, f"cannot be written: {reason}") from None
+    finally:
+        for temporary, _ in waiting:
+            Path(temporary).unlink(missing_ok=True)
