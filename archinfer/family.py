@@ -67,9 +67,9 @@ class FamilyRules:
     """
 
     attention: str = "gqa"
-    params_per_layer: float = 13.0
+    params_per_layer: float = 13.3
     vocab_size: float = 131_072.0
-    routed_share: float = 0.5
+    routed_share: float = 0.54
     experts_per_token: float = 8.0
 
     def hidden_size(self, active_params: Number, layers: Number) -> Number:
