@@ -43,9 +43,9 @@ _HARMLESS_KEY = re.compile(
     r"moe_norm_min|kda_|gate_lower_bound|situ|cpu_offload|fp32|interleave$|use_rms_norm|"
     r"index_topk_freq|enable_moe_fp32|overlap|use_flash|attention_probs|"
     r"_bos_|_eos_|_pad_|begin_suppress|suppress|decoder_start|forced_|diversity|repetition|"
-    r"num_beams|temperature|top_p$|early_stopping|length_penalty|min_length|max_length|"
+    r"num_beams|temperature|top_p$|^top_k$|early_stopping|length_penalty|min_length|max_length|"
     r"remove_invalid|encoder_no_repeat|no_repeat|bad_words|image_|video_|vision_|audio_|visual|"
-    r"media_|mm_|moe_loss|balanc|capacity|drop_tokens|layer_norm_e|layernorm_e|residual_multi|"
+    r"media_|_media|mm_|^vit_|_ids?$|moe_loss|balanc|capacity|drop_tokens|layer_norm_e|layernorm_e|residual_multi|"
     r"norm_type$|position_embedding_type|partial_|_factor$|expert_parallel|seq_aux|"
     r"router_activation|log_scale|swiglu|softmax|mscale|truncate|_offload|compile|"
     r"sinkhorn|grouped_topk|attention_method|attn_temperature|attention_out_mult|mamba_chunk|chunk_size$)"
@@ -57,7 +57,7 @@ _SIZE_STRINGS = frozenset(
 )
 """Keys that say which layer is what in a string."""
 
-_NEUTRAL: tuple[Any, ...] = (None, False, 0, "", [], {})
+_NEUTRAL: tuple[Any, ...] = (None, False, 0, -1, "", [], {})
 
 
 class ConfigKeys:

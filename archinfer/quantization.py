@@ -133,14 +133,19 @@ def stored_format(keys: ConfigKeys) -> StoredFormat:
     """
     base = _dtype(keys)
     section = keys.section("quantization_config")
+    narrow_experts = keys.raw("expert_dtype") == "fp4"
     if section is None:
-        return StoredFormat(base)
+        return (
+            StoredFormat("mxfp4", _ALL - {"experts"}, base)
+            if narrow_experts
+            else StoredFormat(base)
+        )
     method = section.text("quant_method").lower()
     name = _named(method, section)
     if name is None:
         keys.warnings.append(f"quantization {method!r} is not known; weights taken as {base}")
         return StoredFormat(base)
-    if keys.raw("expert_dtype") == "fp4":
+    if narrow_experts:
         keys.notes.append(f"experts are stored in mxfp4, the rest of the layers in {name}")
         return StoredFormat("mxfp4", _ALL - {"experts"}, name)
     if method in ("mxfp4", "experts_int8"):

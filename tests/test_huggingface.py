@@ -297,6 +297,27 @@ def test_size_keys_that_are_not_used_are_refused_by_name(
         read(name, **changes)
 
 
+SIDE_KEYS = {
+    "attention_dropout": 0.1, "bos_token_id": 1, "eos_token_id": [1, 2], "initializer_range": 0.02,
+    "use_cache": True, "router_aux_loss_coef": 0.001, "pretraining_tp": 1, "aux_loss_alpha": 0.1,
+    "seq_aux": True, "ep_size": 1, "resid_pdrop": 0.1, "auto_map": {"AutoConfig": "x"},
+    "original_max_position_embeddings": 4096, "num_logits_to_keep": 1, "top_k": 50, "num_beams": 1,
+    "moe_token_drop_policy": "probs", "num_media_embeds": 257, "vit_token": 64,
+    "rope_scaling": {"type": "yarn", "factor": 4}, "partial_rotary_factor": 0.5,
+    "id2label": {"0": "a"}, "chunk_size_feed_forward": 0, "attn_implementation": "eager",
+    "residual_multiplier": 0.2, "attention_multiplier": 0.1, "embedding_multiplier": 12.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_keys_beside_the_size_are_no_obstacle(name: str) -> None:
+    found = config(name)
+    inner = found.get("text_config", found)
+    for key, value in SIDE_KEYS.items():
+        inner.setdefault(key, value)
+    assert from_config(found, name).parameters() == catalogue.load(name).parameters()
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "words"),
     [

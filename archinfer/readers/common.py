@@ -58,7 +58,7 @@ TOP_K = (
     "moe_top_k",
     "top_k_experts",
 )
-EXPERT_WIDTH = ("moe_intermediate_size", "expert_ffn_hidden_size")
+EXPERT_WIDTH = ("moe_intermediate_size", "expert_ffn_hidden_size", "expert_hidden_dim")
 SHARED_EXPERTS = (
     "n_shared_experts",
     "num_shared_experts",

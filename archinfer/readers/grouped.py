@@ -189,7 +189,13 @@ def read_minimax_m2(keys: ConfigKeys) -> Reading:
         qk_norm_key="use_qk_norm",
         expert_width=True,
         defaults={"head_dim": 128},
-        decoys=("attn_type_list", "use_mtp", "num_mtp_modules", "mtp_transformer_layers"),
+        decoys=(
+            "attn_type_list",
+            "mlp_intermediate_size",
+            "use_mtp",
+            "num_mtp_modules",
+            "mtp_transformer_layers",
+        ),
     )
     shared = keys.integer("shared_intermediate_size", default=0, low=0)
     if shared:
@@ -219,12 +225,12 @@ def read_minimax_m3(keys: ConfigKeys) -> Reading:
     mixers = [attention] * layers
     if any(flags):
         block = source.integer("index_block_size", "sparse_block_size", default=128)
-        near = source.integer("index_local_blocks", "sparse_local_block", default=1, low=0)
+        source.ignore("index_local_blocks", "sparse_local_block", "sparse_disable_index_value")
         chosen = source.integer("index_topk_blocks", "sparse_topk_blocks", default=16)
         indexer = Indexer(
             source.integer("index_n_heads", "sparse_num_index_heads", default=4),
             source.integer("index_head_dim", "sparse_index_dim", default=128),
-            (chosen + near) * block,
+            chosen * block,
             hidden,
             head_weights=False,
         )
@@ -310,7 +316,14 @@ def read_step35(keys: ConfigKeys) -> Reading:
         refuse_leftovers(other)
     elif keys.has("num_sliding_attention_heads"):
         narrow = replace(attention, heads=keys.integer("num_sliding_attention_heads"))
-    keys.ignore("yarn_only_types", "use_moe", "num_attention_groups", "norm_expert_weight")
+    keys.ignore(
+        "use_qk_norm",
+        "moe_every_n_layer",
+        "yarn_only_types",
+        "use_moe",
+        "num_attention_groups",
+        "norm_expert_weight",
+    )
     mixers = [attention if w is None else replace(narrow, window=w) for w in windows]
     shared = keys.integer("share_expert_dim", "share_expert_dims", default=0, low=0)
     feed_forwards = [
@@ -426,7 +439,7 @@ def read_dbrx(keys: ConfigKeys) -> Reading:
 def read_grok(keys: ConfigKeys) -> Reading:
     """Grok-1 and Grok-2: sandwich norms; Grok-2 adds a dense feed-forward beside the experts."""
     style = Style(norms_after=1)
-    keys.ignore("max_attn_value", "attn_output_multiplier")
+    keys.ignore("max_attn_value", "attn_output_multiplier", "global_attn_every_n")
     hidden, layers, vocab = read_core(keys, style)
     attention = read_attention(keys, hidden, style)
     width = keys.integer("intermediate_size")
