@@ -215,6 +215,11 @@ def answer(question: Question, architectures: int = 8) -> Answer:
     if not region.feasible:
         return Answer(question, region, {}, {}, (), conflict(question))
     found = tuple(designs(region, architectures))
+    most = int(region.slices.nodes.max())
+    idle = (
+        f"no model here uses more than {most:,} of the {question.nodes[1]:,} "
+        f"{question.hardware.node}s: layers are whole"
+    )
     return Answer(
         question,
         region,
@@ -223,6 +228,7 @@ def answer(question: Question, architectures: int = 8) -> Answer:
         found,
         None,
         sensitivity(question, found[0]) if found else (),
+        notes=(idle,) if most < question.nodes[1] else (),
     )
 
 

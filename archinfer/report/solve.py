@@ -218,6 +218,9 @@ def print_answer(answer: Answer, explain: bool = False) -> None:
             for w, r in answer.by_weights.items()
         ],
     )
+    for note in answer.notes:
+        console.print(Text(f"Note: {note}."))
+        console.print()
     _print_posterior(console, answer)
     _print_architectures(console, answer)
     _print_sensitivity(console, answer)
@@ -369,6 +372,13 @@ def print_answer_markdown(answer: Answer) -> None:
             for n, i in answer.ranges.items()
         ],
     )
-    print()
-    headings, short = short_rows(answer.architectures)
-    print_markdown(headings, [list(row) for row in short])
+    if answer.posterior is not None and answer.posterior.possible:
+        from archinfer.report.posterior import posterior_rows
+
+        print()
+        headings, told = posterior_rows(answer.posterior)
+        print_markdown(headings, [list(row) for row in told])
+    if answer.architectures:
+        print()
+        headings, short = short_rows(answer.architectures)
+        print_markdown(headings, [list(row) for row in short])
