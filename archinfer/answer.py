@@ -256,9 +256,15 @@ def _layers(region: Region) -> Interval:
     def stopped_by(layers: float) -> str:
         return _blocking(question, lambda q: solve(q, np.array([layers])).feasible)
 
-    below = "one layer" if low == 1.0 else stopped_by(low - 1.0)
+    asked_low, asked_high = np.ceil(question.layers[0]), np.floor(question.layers[1])
+    if low == max(asked_low, 1.0):
+        below = "one layer" if low == 1.0 else "layers asked"
+    else:
+        below = stopped_by(low - 1.0)
     unlimited = question.habits is None and question.layers[1] == np.inf
-    if unlimited and high == LAYERS_MAX:
+    if high == asked_high:
+        above = "layers asked"
+    elif unlimited and high == LAYERS_MAX:
         above = f"search limit ({LAYERS_MAX} layers; --layers raises it)"
     else:
         above = stopped_by(high + 1.0)
