@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from archinfer.commands import check, hardware, predict, schema, solve
+from archinfer.commands import check, hardware, models, predict, schema, solve
 
 __all__ = ["app", "main"]
 
@@ -31,6 +31,7 @@ app.command("predict")(predict.predict)
 app.command("check")(check.check)
 app.command("schema")(schema.schema)
 app.add_typer(hardware.app, name="hardware")
+app.add_typer(models.app, name="models")
 
 
 def _version(wanted: bool) -> None:
