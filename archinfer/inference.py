@@ -122,6 +122,7 @@ class Batch:
     total_params: FloatArray
     active_params: FloatArray
     layers: FloatArray
+    hidden_size: FloatArray
     nodes: FloatArray
     moe: FloatArray
     weights: FloatArray
@@ -374,7 +375,12 @@ class _Model:
             mapping, log_nodes, time = self._temporal_nodes(
                 shape, stored, layers, traffic, z, limits, speed
             )
-        batch.put(mine, nodes=mapping.nodes(layers), log_nodes=log_nodes)
+        batch.put(
+            mine,
+            hidden_size=shape.hidden_size,
+            nodes=mapping.nodes(layers),
+            log_nodes=log_nodes,
+        )
         if time is not None:
             self._speed(batch, mine, time, layers)
 

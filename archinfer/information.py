@@ -9,7 +9,7 @@ from archinfer.shape import FloatArray
 
 __all__ = ["equal_mass_edges", "information_bits", "mutual_information_bits", "quantiles"]
 
-_BINS = 32
+_BINS = 64
 _LN2 = float(np.log(2.0))
 
 

@@ -1,0 +1,418 @@
+"""Posterior: sampler and information against closed forms, the answer against plain sampling."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr
+
+from archinfer.cost import Traffic, decode_time, log_sd, memory_fraction
+from archinfer.deployment import Mapping
+from archinfer.errors import InputError, UnknownNameError
+from archinfer.formats import weight_format
+from archinfer.hardware import Hardware
+from archinfer.importance import Space, adapt, effective_size, kronecker
+from archinfer.inference import (
+    FACTS,
+    QUANTITIES,
+    Posterior,
+    _truncated,
+    infer,
+    simulate,
+)
+from archinfer.information import information_bits, mutual_information_bits, quantiles
+from archinfer.prior import CATALOGUE_PRIOR
+from archinfer.question import Question
+from archinfer.shape import DENSE_CHAIN, LayerGroup, ModelShape
+
+
+@cache
+def wafer() -> Hardware:
+    return Hardware.load("wse-3")
+
+
+def founding(**changes: object) -> Question:
+    return Question(wafer(), observed=True).with_(**changes)
+
+
+@cache
+def answer() -> Posterior:
+    return infer(founding(), samples=8192, target_ess=1200)
+
+
+def normal_sample(mean: float, sd: float, count: int = 20_000) -> np.ndarray:
+    from scipy.special import ndtri
+
+    return mean + sd * ndtri((np.arange(count) + 0.5) / count)
+
+
+class TestInformation:
+    @pytest.mark.parametrize(("mean", "sd"), [(0.0, 0.5), (1.0, 0.5), (0.3, 0.9), (-2.0, 0.25)])
+    def test_divergence_of_normals(self, mean: float, sd: float) -> None:
+        equal = np.full(20_000, 1 / 20_000)
+        exact = (-np.log(sd) + (sd**2 + mean**2 - 1) / 2) / np.log(2)
+        found = information_bits((normal_sample(mean, sd), equal), (normal_sample(0, 1), equal))
+        assert found == pytest.approx(exact, rel=0.03, abs=0.03)
+
+    def test_weights_stand_for_the_same_distribution(self) -> None:
+        x = normal_sample(0, 1, 100_000)
+        w = np.exp(-0.5 * ((x - 1) / 0.5) ** 2 + 0.5 * x**2)
+        exact = (np.log(2) + (0.25 + 1 - 1) / 2) / np.log(2)
+        found = information_bits((x, w / w.sum()), (x, np.full(len(x), 1 / len(x))))
+        assert found == pytest.approx(exact, abs=0.06)
+
+    def test_nothing_learned_is_zero_without_bias(self) -> None:
+        rng = np.random.default_rng(1)
+        equal = np.full(1500, 1 / 1500)
+        found = [
+            information_bits((rng.normal(size=1500), equal), (rng.normal(size=1500), equal))
+            for _ in range(20)
+        ]
+        assert np.mean(found) < 0.01
+
+    def test_a_value_known_exactly(self) -> None:
+        prior = np.repeat([1.0, 2.0, 4.0, 8.0], 500)
+        found = information_bits(
+            (np.full(2000, 2.0), np.full(2000, 1 / 2000)), (prior, np.full(2000, 1 / 2000))
+        )
+        assert found == pytest.approx(2.0)
+
+    def test_mutual_information_of_a_noisy_bit(self) -> None:
+        # A bit that is flipped with probability 1/4: 1 - H(1/4) bits.
+        left = np.repeat([0, 0, 0, 0, 1, 1, 1, 1], 2500)
+        right = np.repeat([0, 0, 0, 1, 1, 1, 1, 0], 2500)
+        entropy = -(0.25 * np.log2(0.25) + 0.75 * np.log2(0.75))
+        assert mutual_information_bits(left, right, 20_000) == pytest.approx(1 - entropy, abs=1e-4)
+
+    def test_independent_variables_share_nothing(self) -> None:
+        rng = np.random.default_rng(2)
+        left, right = rng.integers(0, 12, 4000), rng.integers(0, 12, 4000)
+        assert mutual_information_bits(left, right, 4000) < 0.01
+
+    def test_weighted_quantiles_are_those_of_repeated_values(self) -> None:
+        values, counts = np.array([5.0, 1.0, 3.0]), np.array([3, 5, 2])
+        repeated = np.repeat(values, counts)
+        found = quantiles(values, counts / counts.sum(), (0.25, 0.75))
+        assert found[0] == pytest.approx(np.median(repeated[repeated <= 1.0]))
+        assert 3.0 < found[1] < 5.0
+
+
+class TestSampler:
+    @pytest.mark.parametrize("shift", [0.0, 2.0, 7.0])
+    def test_normal_prior_and_likelihood(self, shift: float) -> None:
+        """Posterior of z0 + z1 = shift +- 0.1: closed form; 7 needs annealing to be found."""
+        space = Space(3, np.ones(1), np.zeros(1, dtype=np.intp), np.ones(3))
+
+        def evidence(z: np.ndarray, cell: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            return -0.5 * ((z[:, 0] + z[:, 1] - shift) / 0.1) ** 2, z
+
+        draws = adapt(space, evidence, 8192, 2000, np.random.default_rng(0))
+        assert draws.ess >= 2000
+        mean = draws.weights @ draws.payload
+        gain = 1.0 / (2.0 + 0.01)
+        assert mean == pytest.approx([gain * shift, gain * shift, 0.0], abs=0.06)
+        variance = draws.weights @ (draws.payload - mean) ** 2
+        assert variance == pytest.approx([1 - gain, 1 - gain, 1.0], rel=0.1)
+
+    def test_cells_get_their_posterior_probability(self) -> None:
+        prior = np.array([0.7, 0.2, 0.1])
+        space = Space(2, prior, np.arange(3), np.ones(2))
+        evidence = np.array([1e-3, 0.5, 2.0])
+
+        draws = adapt(
+            space,
+            lambda z, cell: (np.log(evidence)[cell], cell),
+            8192,
+            3000,
+            np.random.default_rng(3),
+        )
+        shares = np.bincount(draws.payload, weights=draws.weights, minlength=3)
+        assert shares == pytest.approx(prior * evidence / (prior @ evidence), abs=0.01)
+
+    def test_no_evidence_at_all(self) -> None:
+        space = Space(2, np.ones(1), np.zeros(1, dtype=np.intp), np.ones(2))
+        draws = adapt(
+            space,
+            lambda z, cell: (np.full(len(z), -np.inf), None),
+            512,
+            100,
+            np.random.default_rng(0),
+        )
+        assert draws.ess == 0.0
+
+    def test_effective_size(self) -> None:
+        assert effective_size(np.log([1.0, 1.0, 1.0, 1.0])) == pytest.approx(4.0)
+        assert effective_size(np.log([1.0, 1e-9])) == pytest.approx(1.0)
+        assert effective_size(np.full(3, -np.inf)) == 0.0
+
+    def test_points_fill_the_cube_evenly(self) -> None:
+        points = kronecker(4096, 8, np.random.default_rng(5))
+        for axis in points.T:
+            assert np.bincount((axis * 64).astype(int), minlength=64).max() <= 64 + 4
+        # Pairs too, where random points would scatter by 8 around 64.
+        pair = np.bincount(
+            (points[:, 0] * 8).astype(int) * 8 + (points[:, 1] * 8).astype(int), minlength=64
+        )
+        assert abs(pair - 64).max() < 16
+
+    @given(
+        st.floats(-3, 3),
+        st.floats(0.1, 3),
+        st.floats(-9, 9),
+        st.floats(0.01, 8),
+    )
+    def test_truncated_normal(self, mean: float, sd: float, low: float, width: float) -> None:
+        z = np.linspace(-3, 3, 61)
+        values, log_mass = _truncated(z, mean, sd, low, low + width)
+        a, b = (low - mean) / sd, (low + width - mean) / sd
+        mass = ndtr(b) - ndtr(a) if a < 0 else ndtr(-a) - ndtr(-b)
+        assert np.allclose(np.exp(log_mass), mass, rtol=1e-9)
+        if mass > 1e-12:
+            assert np.all(values >= low - 1e-6 * sd) and np.all(values <= low + width + 1e-6 * sd)
+            assert np.all(np.diff(values) >= -1e-9)
+            below = (ndtr((values - mean) / sd) - ndtr(a)) / (ndtr(b) - ndtr(a)) if a < 0 else None
+            if below is not None and mass > 1e-6:
+                assert np.allclose(below, ndtr(z), atol=1e-6)
+
+
+class TestAnswer:
+    def test_agrees_with_plain_weighted_draws(self) -> None:
+        """No adaptation: the prior itself, weighted by the evidence."""
+        from archinfer.inference import _model
+
+        question = founding(nodes=(4, 6), tokens_per_s=700.0)
+        model = _model(question, CATALOGUE_PRIOR, None, None, None, None)
+        rng = np.random.default_rng(11)
+        z = rng.standard_normal((150_000, model.space.dimensions))
+        p = model.space.cell_probability
+        log_w, batch = model.evaluate(2, z, rng.choice(len(p), len(z), p=p))
+        w = np.exp(log_w - log_w.max())
+        w /= w.sum()
+        found = infer(question, samples=8192)
+        size = 1 / (w @ w)
+        assert size > 1000
+        for quantity in ("total_params", "active_params", "layers"):
+            values, weights = found.density(quantity)
+            for level, edge in zip((0.05, 0.5, 0.95), found.quantiles(quantity, (0.05, 0.5, 0.95)),
+                                   strict=True):  # fmt: skip
+                plain = w[getattr(batch, quantity) <= edge].sum()
+                ours = weights[values <= edge].sum()
+                assert plain == pytest.approx(ours, abs=0.05), (quantity, level)
+
+    def test_each_draw_fits_and_has_the_speed_of_the_cost_model(self) -> None:
+        posterior = answer()
+        q, d = posterior.question, posterior.draws
+        heavy = np.argsort(-posterior.weights)[:40]
+        for i in heavy:
+            layers, nodes = d.layers[i], d.nodes[i]
+            assert d.total_params[i] >= d.active_params[i] * (1 - 1e-12)
+            assert 1 <= nodes <= min(88, layers)
+            assert layers == int(layers)
+            # The whole posterior must be within the memory of the nodes in use.
+            bits = weight_format(q.weights[int(d.weights[i])]).bits
+            per_stage = np.ceil(layers / nodes)
+            weights_bytes = d.total_params[i] * bits / 8 / layers * per_stage
+            assert weights_bytes <= q.hardware.usable_bytes
+            # Terms add up to the predicted speed.
+            pass_s = d.depth_s[i] + d.bytes_s[i] + d.links_s[i] + d.queue_s[i]
+            assert d.accepted_tokens[i] / pass_s == pytest.approx(d.tokens_per_s[i], rel=1e-9)
+
+    def test_predicted_speed_of_a_hand_built_draw(self) -> None:
+        """One dense draw, its shape written out by hand, through the cost model alone."""
+        posterior = infer(
+            founding(nodes=(4, 4), tokens_per_s=450.0, weights=("bf16",), speculation=(1.0, 1.0)),
+            samples=4096,
+            attention=("gqa",),
+            concurrency=(1.0, 1.0),
+            read_context=(8000.0, 8000.0),
+            target_ess=500,
+        )
+        d, q = posterior.draws, posterior.question
+        i = int(np.argmax(posterior.weights * (d.moe == 0.0)))
+        layers, active = d.layers[i], d.active_params[i]
+        assert d.total_params[i] == pytest.approx(active)
+        from archinfer.shape import Cache
+        from archinfer.work import memory
+
+        hidden = d.hidden_size[i]
+        table = 131_072.0 * hidden
+        group = LayerGroup(
+            count=layers,
+            shared_params=(active - 2 * table) / layers,
+            caches=(Cache(2048.0, macs_per_token=2.0 * hidden, shards=8),),
+            reductions=DENSE_CHAIN,
+        )
+        shape = ModelShape((group,), hidden, table, table)
+        stored = memory(shape, 8000, 1, 16, 16)
+        mapping = Mapping(np.ceil(layers / d.nodes[i]))
+        assert memory_fraction(q.hardware, shape, stored, mapping) <= 1.0
+        time = decode_time(q.hardware, shape, stored, mapping, Traffic(8000, 1, 16, None, 16))
+        assert d.tokens_per_s[i] == pytest.approx(float(1 / time.total), rel=1e-9)
+        sd = float(log_sd(q.hardware, time))
+        assert d.log_sd[i] == pytest.approx(sd, rel=1e-9)
+        assert d.deviation[i] == pytest.approx(np.log(450.0 * time.total) / sd, rel=1e-6, abs=1e-9)
+
+    def test_same_seed_same_answer_other_seed_nearly(self) -> None:
+        first = infer(founding(), samples=4096, target_ess=800, seed=1)
+        again = infer(founding(), samples=4096, target_ess=800, seed=1)
+        other = infer(founding(), samples=16_384, target_ess=4000, seed=2)
+        assert first.to_dict() == again.to_dict()
+        for q in ("total_params", "active_params", "layers"):
+            a, b = first.quantiles(q), other.quantiles(q)
+            assert np.log(a / b) == pytest.approx(0.0, abs=0.3)
+
+    def test_json_has_the_stable_keys_and_enough_draws(self) -> None:
+        found = json.loads(json.dumps(answer().to_dict()))
+        assert found["ess"] >= 1000
+        for q in QUANTITIES:
+            m = found[q]
+            levels = [m[p] for p in ("p05", "p25", "p50", "p75", "p95")]
+            assert levels == sorted(levels)
+            assert m["information_bits"] >= 0
+            assert m["identified"] == (m["information_bits"] >= 1.0)
+        assert sum(found["weights"].values()) == pytest.approx(1.0)
+        assert sum(found["attention"].values()) == pytest.approx(1.0)
+        assert set(found["weights"]) == {"bf16", "fp8", "nvfp4"}
+
+    def test_node_count_informs_total_and_speed_informs_depth(self) -> None:
+        m = answer().marginals
+        assert m["total_params"].nodes_bits > 1.0 > m["total_params"].speed_bits
+        fewer = infer(founding(nodes=(4, 4), tokens_per_s=450.0, speculation=(1.0, 1.0)))
+        assert fewer.marginals["active_params"].speed_bits > 1.0
+        assert fewer.marginals["layers"].speed_bits > 1.0
+
+    def test_no_observation_is_the_prior_with_the_nodes(self) -> None:
+        found = infer(founding(observed=False), samples=4096, target_ess=800)
+        for m in found.marginals.values():
+            assert m.speed_bits == pytest.approx(0.0, abs=1e-9)
+        unknown = infer(founding(observed=False, nodes=(1, 4096)), samples=8192)
+        for m in unknown.marginals.values():
+            assert m.information_bits < 0.05
+            assert not m.identified
+
+    def test_known_ranges_hold(self) -> None:
+        found = infer(
+            founding(total=(2e12, 4e12), active=(150e9, 150e9), layers=(80, 90)),
+            samples=4096,
+            target_ess=800,
+        )
+        d, w = found.draws, found.weights
+        held = w > 0
+        assert np.all((d.total_params[held] >= 2e12) & (d.total_params[held] <= 4e12))
+        assert np.all(np.abs(d.active_params[held] / 150e9 - 1) <= 0.0251)
+        assert np.all((d.layers[held] >= 80) & (d.layers[held] <= 90))
+        assert all(found.marginals[q].given for q in ("total_params", "active_params", "layers"))
+        assert not found.marginals["nodes"].given
+
+    def test_larger_than_seen_models_have_support(self) -> None:
+        found = infer(founding(total=(4e12, 4e12), weights=("nvfp4",)), samples=4096)
+        assert found.possible and found.ess >= 1000
+
+    @pytest.mark.parametrize(
+        ("changes", "words"),
+        [
+            ({"total": (2e12, 4e12), "active": (5e12, 6e12)}, "total 2e+12:4e+12 and active"),
+            ({"tokens_per_s": 1e8}, "answers at 1e+08 tokens/s"),
+            ({"total": (1e9, 2e9)}, "fits and fills 88 wafers"),
+            ({"layers": (20, 10**4), "active": (1e17, 2e17)}, "excludes it"),
+        ],
+    )
+    def test_impossible_is_an_answer(self, changes: dict[str, object], words: str) -> None:
+        found = infer(founding(**changes), samples=2048, target_ess=300)
+        assert not found.possible
+        assert words in found.reason
+        data = json.loads(json.dumps(found.to_dict()))
+        assert data["possible"] is False
+        assert all(data[q] is None for q in QUANTITIES)
+        assert found.marginals == {} and found.value_of_facts == {}
+
+    def test_a_far_speed_carries_a_warning(self) -> None:
+        assert answer().warnings == ()
+        found = infer(founding(tokens_per_s=5.0), samples=2048, target_ess=300)
+        assert not found.possible or any("far from" in w for w in found.warnings)
+
+    def test_bad_choices_are_refused(self) -> None:
+        with pytest.raises(InputError, match="samples"):
+            infer(founding(), samples=10)
+        with pytest.raises(InputError, match="weights_prior"):
+            infer(founding(), weights_prior={"fp32": 1.0})
+        with pytest.raises(UnknownNameError):
+            infer(founding(), attention=("gqq",))
+        with pytest.raises(InputError, match="attention"):
+            infer(founding(), attention=())
+        with pytest.raises(InputError, match="concurrency"):
+            infer(founding(), concurrency=(4.0, 2.0))
+        with pytest.raises(UnknownNameError):
+            answer().density("depth")
+
+    def test_weight_prior_counts(self) -> None:
+        only = infer(founding(), samples=4096, target_ess=500, weights_prior={"fp8": 1.0})
+        assert only.weights_probability["fp8"] == pytest.approx(1.0)
+
+
+class TestFacts:
+    def test_every_fact_is_weighed_and_sorted(self) -> None:
+        facts = answer().value_of_facts
+        for quantity, found in facts.items():
+            assert {f.fact for f in found} <= set(FACTS)
+            ratios = [f.ratio for f in found]
+            assert ratios == sorted(ratios)
+            p05, p95 = answer().quantiles(quantity, (0.05, 0.95))
+            # Knowing more cannot widen the mean interval by more than the noise of a sample.
+            assert max(ratios) < (p95 / p05) ** 1.1
+
+    def test_the_weight_format_is_what_separates_totals(self) -> None:
+        """Capacity in bytes is known, so bits per weight are what the total lacks."""
+        assert answer().value_of_facts["total_params"][0].fact == "weight format"
+
+    def test_a_fact_that_can_take_one_value_is_no_fact(self) -> None:
+        found = infer(founding(weights=("fp8",)), samples=4096, target_ess=500)
+        assert all(f.fact != "weight format" for f in found.value_of_facts["total_params"])
+
+
+def test_simulated_speeds_are_covered() -> None:
+    """A small version of benchmarks/simulation_coverage.py: ranks of the truth are uniform."""
+    count = 80
+    simulated = simulate(founding(), count, seed=4)
+    ranks = np.empty((count, 3))
+    u = np.random.default_rng(5).random((count, 3))
+    for i, question in enumerate(simulated.questions):
+        posterior = infer(question, samples=4096, target_ess=600, seed=i)
+        assert posterior.possible
+        for j, quantity in enumerate(("total_params", "active_params", "layers")):
+            values, weights = posterior.density(quantity)
+            truth = getattr(simulated.truth, quantity)[i]
+            at = weights[values == truth].sum()
+            ranks[i, j] = weights[values < truth].sum() + u[i, j] * at
+    for nominal in (0.5, 0.9):
+        inside = (abs(ranks - 0.5) <= nominal / 2).mean(axis=0)
+        spread = np.sqrt(nominal * (1 - nominal) / count)
+        assert np.all(abs(inside - nominal) < 3.5 * spread), (nominal, inside)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    nodes=st.integers(1, 300),
+    speed=st.floats(20, 5000),
+    observed=st.booleans(),
+    context=st.sampled_from([1, 500, 8000, 128_000, 1_000_000]),
+)
+def test_any_question_has_an_answer(nodes: int, speed: float, observed: bool, context: int) -> None:
+    question = Question(
+        wafer(),
+        nodes=(nodes, nodes),
+        tokens_per_s=speed,
+        observed=observed,
+        context_tokens=context,
+    )
+    found = infer(question, samples=1024, target_ess=100)
+    data = json.loads(json.dumps(found.to_dict()))
+    assert found.possible == (found.reason == "")
+    if found.possible:
+        assert np.isfinite([data[q]["p50"] for q in QUANTITIES]).all()
+        assert found.weights.sum() == pytest.approx(1.0)

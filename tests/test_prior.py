@@ -1,0 +1,118 @@
+"""The prior over architectures: its numbers come from the catalogue, its formulas are textbook."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, replace
+
+import numpy as np
+import pytest
+
+from archinfer import catalogue
+from archinfer.prior import (
+    CATALOGUE_PRIOR,
+    Regression,
+    attention_kind,
+    catalogue_features,
+    distinct,
+    features,
+    fit_prior,
+    same_shape,
+)
+
+
+def flat(value: object) -> list[object]:
+    if isinstance(value, tuple):
+        return [x for v in value for x in flat(v)]
+    return [value]
+
+
+def test_shipped_numbers_are_those_of_the_catalogue() -> None:
+    shipped = flat(astuple(CATALOGUE_PRIOR))
+    fitted = flat(astuple(fit_prior(catalogue_features())))
+    assert len(shipped) == len(fitted)
+    for ours, theirs in zip(shipped, fitted, strict=True):
+        if isinstance(theirs, float):
+            assert ours == pytest.approx(theirs, rel=1e-6)
+        else:
+            assert ours == theirs
+
+
+def test_features_of_a_known_model() -> None:
+    found = features(catalogue.load("llama-3.1-70b").shape())
+    # 70,553,706,496 parameters, 128,256 x 8,192 in each of two tables, 80 layers of 8,192.
+    assert found.active_params == 70_553_706_496
+    tables = 2 * 128_256 * 8192
+    in_layers = (70_553_706_496 - tables - 8192) / (80 * 8192**2)
+    assert found.params_per_layer == pytest.approx(in_layers, rel=1e-6)
+    assert found.sparsity == 1.0
+    assert not found.moe
+
+
+def test_lookup_tables_are_no_sparsity() -> None:
+    shape = catalogue.load("longcat-flash-lite").shape()
+    total, active = float(shape.total_params), float(shape.active_params)
+    assert features(shape).sparsity < 0.6 * total / active
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("llama-3.1-70b", "gqa"),
+        ("deepseek-v3", "mla"),
+        ("kimi-k3", "mla"),
+        ("qwen3-next-80b-a3b", "mqa"),
+        ("step-3", "mqa"),
+        ("gemma-3-27b", "mqa"),
+    ],
+)
+def test_attention_kind(name: str, kind: str) -> None:
+    assert attention_kind(catalogue.load(name).shape()) == kind
+
+
+def test_copies_count_once() -> None:
+    by_name = {name: features(catalogue.load(name).shape()) for name in catalogue.names()}
+    v3 = by_name["deepseek-v3"]
+    assert same_shape(v3, by_name["deepseek-r1"]) and same_shape(v3, by_name["deepseek-v3.2"])
+    assert not same_shape(v3, by_name["kimi-k2"])
+    kept = distinct(by_name.values())
+    assert sum(m.layers == 61 and m.sparsity > 15 and m.active_params > 35e9 for m in kept) == 1
+
+
+def test_regression_is_least_squares() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(24.0, 1.3, 30)
+    y = 0.3 * x - 3.5 + rng.normal(0, 0.2, 30)
+    found = Regression.fit(y, x)
+    slope, intercept = np.polyfit(x, y, 1)
+    assert found.coefficients == pytest.approx((intercept, slope), rel=1e-8)
+    at = np.array([24.0, 29.0])
+    mean, sd = found.predict(at)
+    assert mean == pytest.approx(intercept + slope * at)
+    # The textbook prediction interval: s sqrt(1 + 1/n + (x - mean)^2 / Sxx).
+    residual = y - intercept - slope * x
+    s = np.sqrt(residual @ residual / 28)
+    exact = s * np.sqrt(1 + 1 / 30 + (at - x.mean()) ** 2 / ((x - x.mean()) ** 2).sum())
+    assert sd == pytest.approx(exact, rel=1e-6)
+    assert sd[1] > sd[0]
+
+
+def test_prediction_covers_new_points() -> None:
+    """90 % of new models lie within 1.645 deviations when the model of the prior is true."""
+    rng = np.random.default_rng(1)
+    inside = 0
+    for _ in range(400):
+        x = rng.normal(size=40)
+        found = Regression.fit(0.5 * x + rng.normal(size=40), x)
+        new = rng.normal(size=1)
+        mean, sd = found.predict(new)
+        inside += int(abs(0.5 * new[0] + rng.normal() - mean[0]) < 1.6449 * sd[0])
+    assert 0.85 < inside / 400 < 0.94
+
+
+def test_leaving_a_model_out_changes_the_prior() -> None:
+    models = catalogue_features()
+    without = fit_prior(m for m in models if m.layers != 126)
+    assert without.dense != CATALOGUE_PRIOR.dense
+    assert without.moe.size_mean == pytest.approx(CATALOGUE_PRIOR.moe.size_mean, rel=1e-6)
+    changed = [replace(models[0], layers=models[0].layers + 1), *models[1:]]
+    assert fit_prior(changed) != fit_prior(models)
