@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from archinfer import api, catalogue
+from archinfer.answer import conflict
 from archinfer.checks_schema import (
     Check,
     MemoryBound,
@@ -177,19 +178,22 @@ class _Runner:
         self.folder = Path(document.path).parent
         self.hardware = cache(self._hardware)
 
-    def results(self, check: Check, index: int) -> Iterator[Result]:
-        """The results of one check, one by expectation."""
+    def results(self, check: Check, index: int) -> list[Result]:
+        """The results of one check, one by expectation, in the order of the file."""
         place: Location = ("checks", index)
-        for key, where, found in self._findings(check, place):
-            yield Result(
+        found = [
+            Result(
                 name=check.name,
                 expectation=key,
                 file=self.document.path,
                 line=self.document.line_of(where),
-                passed=found.passed,
-                message=found.message,
-                margin=found.margin,
+                passed=finding.passed,
+                message=finding.message,
+                margin=finding.margin,
             )
+            for key, where, finding in self._findings(check, place)
+        ]
+        return sorted(found, key=lambda r: r.line)
 
     def _findings(self, check: Check, place: Location) -> Iterator[tuple[str, Location, _Finding]]:
         if check.lint is not None:
@@ -405,6 +409,12 @@ def _contains(question: Question, point: Point) -> _Finding:
         margins.append(min(value / low - 1.0, 1.0 - value / high))
         found.append(f"{shown}: possible are {_amount(name, low)} to {_amount(name, high)}{given}")
     margin = (min(margins) if inside else max(margins)) if margins else None
+    if not inside and not margins:
+        nearest = conflict(question.with_(**fixed)).relaxations[:1]
+        for relaxation in nearest:
+            found.append(f"{' and '.join(relaxation.constraints)}: {relaxation.text}")
+            if np.isfinite(relaxation.factor):
+                margin = 1.0 / relaxation.factor - 1.0
     if margin is not None and (margin >= 0.0) is not inside and margin != 0.0:
         # Between two parts of the region, or a rounding error from its edge: no distance.
         margin = None

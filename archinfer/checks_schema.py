@@ -312,7 +312,7 @@ class Check(_Strict):
     )
 
     name: Text
-    model: Annotated[Totals, _OrText()] | None = Field(
+    model: Annotated[Totals | None, _OrText()] = Field(
         default=None,
         description="name in the catalogue, path of a config.json, or totals",
     )

@@ -19,7 +19,10 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def margin_text(margin: float | None) -> str:
     """A margin as a signed percentage; empty where there is none."""
-    return "" if margin is None else f"{100.0 * margin:+.3g} %"
+    if margin is None:
+        return ""
+    percent = 100.0 * margin
+    return f"{percent:+,.0f} %" if abs(percent) >= 100.0 else f"{percent:+.3g} %"
 
 
 def summary(report: Report) -> str:
