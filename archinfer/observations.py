@@ -85,7 +85,9 @@ class Observation:
         if self.architecture is None:
             raise InputError(f"observation {self.id!r} names no architecture")
         if _is_path(self.architecture):
-            return huggingface.load(Path(self.origin).parent / self.architecture)
+            return huggingface.load_architecture(
+                os.fspath(Path(self.origin).parent / self.architecture)
+            )
         try:
             return catalogue.load(self.architecture)
         except InputError as error:

@@ -1,0 +1,178 @@
+"""Observations made ready for the cost model: shape, formats, and the mappings that come into
+question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archinfer.deployment import Mapping
+from archinfer.formats import weight_format
+from archinfer.observations import Observation
+from archinfer.placement import candidates, fewest_nodes
+from archinfer.shape import Cache, FloatArray, LayerGroup, ModelShape
+from archinfer.terms import Traffic
+from archinfer.work import Memory, memory
+
+if TYPE_CHECKING:
+    from archinfer.architecture import Architecture
+    from archinfer.hardware import Hardware
+
+__all__ = ["Case", "prepare", "prepare_all"]
+
+ASSUMED_CONTEXT_TOKENS = 1500.0
+"""Context where none is published: benchmarks use prompts and answers of about 1,000 tokens
+each, so a decode step sees about 1,500."""
+
+NODES_SPREAD = 2.0
+"""Where the nodes are not published: from the fewest that fit to this many times as many (spare
+memory holds other users' caches), each factor as likely as another."""
+
+_NODE_CHOICES = 6
+_NODES_MAX = 100_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """One observation, ready to be predicted.
+
+    Attributes:
+        row: the observation.
+        shape: the model as it was run.
+        stored, traffic: bytes stored and traffic of the deployment.
+        mapping: mappings that come into question, arrays of shape (k,).
+        nodes: nodes that each uses.
+        log_weight: logarithm of the chance of each.
+        side: side of the region of every layer, where it is known.
+        fits: whether the model fits the nodes of the row (a known region need not hold it).
+    """
+
+    row: Observation
+    shape: ModelShape
+    stored: Memory
+    traffic: Traffic
+    mapping: Mapping
+    nodes: FloatArray
+    log_weight: FloatArray
+    side: float | None
+    fits: bool
+
+    @property
+    def log_speed(self) -> float:
+        """Logarithm of the observed tokens per second."""
+        return float(np.log(self.row.tokens_per_s))
+
+    @property
+    def model_key(self) -> tuple[float, ...]:
+        """Equal for equal architectures, whatever their names."""
+        s = self.shape
+        own = self.side is not None
+        return tuple(float(x) for x in (s.total_params, s.active_params, s.layers, own))
+
+
+def prepare_all(rows: Iterable[Observation], hardware: Hardware) -> list[Case]:
+    """`prepare` for each row; each architecture is read once."""
+    known: dict[tuple[str, str | None], Architecture] = {}
+    cases = []
+    for row in rows:
+        key = (row.origin, row.architecture)
+        if key not in known:
+            known[key] = row.architecture_model()
+        cases.append(prepare(row, hardware, known[key]))
+    return cases
+
+
+def prepare(row: Observation, hardware: Hardware, architecture: Architecture) -> Case:
+    """One case.
+
+    Args:
+        row: the observation.
+        hardware: its profile, with the constants that decide which mapping is fastest.
+        architecture: what the row names.
+    """
+    bits, format_name = _weights(row, architecture)
+    shape = architecture.shape(format_name)
+    if row.mesh_side is not None:
+        shape = multi_head(architecture)
+    outside_bits = max(bits, 16.0) if bits >= 4.0 else bits
+    traffic = Traffic(
+        context_tokens=row.context_tokens or ASSUMED_CONTEXT_TOKENS,
+        concurrency=row.batch or 1.0,
+        weight_bits=bits,
+        outside_bits=outside_bits,
+    )
+    stored = memory(
+        shape, traffic.context_tokens, traffic.concurrency, bits, traffic.kv_bits, outside_bits
+    )
+    if row.mesh_side is not None:
+        # One region a layer on as many wafers as there are: no crossing was measured.
+        mapping = Mapping(np.array([float(shape.layers)]), np.array([1.0]))
+        one = np.ones(1)
+        return Case(row, shape, stored, traffic, mapping, one, 0.0 * one, row.mesh_side, True)
+    fewest = fewest_nodes(hardware, shape, stored) or _NODES_MAX
+    if row.nodes is not None:
+        asked = np.array([float(row.nodes)])
+    else:
+        asked = np.unique(np.round(np.geomspace(fewest, NODES_SPREAD * fewest, _NODE_CHOICES)))
+    found = candidates(hardware, shape, stored, traffic, int(min(asked.max(), _NODES_MAX)))
+    total = np.broadcast_to(np.asarray(found.time.total, dtype=float), found.nodes.shape)
+    chance: dict[int, float] = {}
+    fits = True
+    for nodes in asked:
+        usable = np.flatnonzero((found.nodes <= nodes) & (found.fraction <= 1.0))
+        if len(usable):
+            pick = int(usable[np.argmin(total[usable])])
+        else:
+            fits = False
+            usable = np.flatnonzero(found.nodes <= nodes)
+            pick = int(usable[np.argmin(found.fraction[usable])])
+        chance[pick] = chance.get(pick, 0.0) + 1.0 / float(nodes)
+    index = np.array(list(chance))
+    weight = np.array(list(chance.values()))
+    mapping = Mapping(
+        np.asarray(found.mapping.layers_per_stage)[index],
+        np.asarray(found.mapping.tensor_parallel)[index],
+    )
+    log_weight = np.log(weight / weight.sum())
+    return Case(row, shape, stored, traffic, mapping, found.nodes[index], log_weight, None, fits)
+
+
+def _weights(row: Observation, architecture: Architecture) -> tuple[float, str | None]:
+    """Bits of a weight, and the format's name where it is the one the model comes in."""
+    own = weight_format(architecture.weight_format)
+    if row.weight_bits is None or abs(own.bits - row.weight_bits) < 1.0:
+        return own.bits, own.name
+    return row.weight_bits, None
+
+
+def multi_head(architecture: Architecture) -> ModelShape:
+    """The model as kernels without grouped queries run it: 4 d^2 + 3 d f weights a layer.
+
+    Rows with a known region come from WaferLLM (He et al., OSDI 2025), whose decode.csl has as
+    many key and value heads as query heads, whatever the model; the measurement is of layers,
+    without a head.
+    """
+    plain = architecture.shape()
+    d = float(plain.hidden_size)
+    groups = []
+    for block, group in zip(architecture.blocks, plain.groups, strict=True):
+        attention = sum(p.count for p in block.pieces(architecture.hidden_size)
+                        if p.component == "attention")  # fmt: skip
+        groups.append(
+            LayerGroup(
+                count=group.count,
+                shared_params=float(group.shared_params) - attention + 4.0 * d * d,
+                vector_params=group.vector_params,
+                routed_params=group.routed_params,
+                experts=group.experts,
+                experts_per_token=group.experts_per_token,
+                caches=(Cache(values_per_token=2.0 * d, macs_per_token=2.0 * d),),
+                reductions=group.reductions,
+            )
+        )
+    return replace(
+        plain, groups=tuple(groups), lookup_params=0.0, head_params=0.0, extra_params=0.0
+    )

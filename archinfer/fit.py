@@ -1,0 +1,295 @@
+"""Fits the constants of a profile that no data sheet gives to published speeds.
+
+Everything is a mixture: a speed of which the number of nodes or the use of speculation is not
+known could have come about in several ways, each with its chance, and the likelihood sums over
+them. The noise of log(speed) is Student's t with 4 degrees of freedom, so that no single row can
+pull the fit away. Constants live in log space with normal priors, so all of them stay physically
+possible. The covariance is that of the Laplace approximation at the maximum of the posterior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archinfer.cases import Case, prepare_all
+from archinfer.cost import decode_time
+from archinfer.deployment import Mapping
+from archinfer.fit_prior import Prior, fit_prior
+from archinfer.observations import Observation
+from archinfer.shape import FloatArray
+from archinfer.speculation import speculative_time
+
+if TYPE_CHECKING:
+    from archinfer.hardware import Hardware
+
+__all__ = ["DEGREES", "Fit", "FitModel", "fit_rows", "quantiles"]
+
+DEGREES = 4.0
+"""Degrees of freedom of the noise: heavy tails, finite variance."""
+
+_SOFTWARE = "software:"
+_SPECULATION = ("spread", "acceptance", "draft_time", "probability")
+_FEWEST_DETAIL = 0.5
+"""Least curvature of the scaled posterior along any direction (its prior alone has 1): keeps the
+Laplace covariance proper where a mixture makes the maximum flat."""
+
+
+@dataclass(frozen=True)
+class FitModel:
+    """Speeds as a function of parameters, for one profile.
+
+    Attributes:
+        hardware: the profile.
+        names: the parameters: constants by their profile key (logarithms), `software:NAME`
+            (logarithm of a speed ratio), `noise` (logarithm), and, where any row may have used
+            speculation, `spread`, `draft_time` (logarithms), `acceptance`, `probability`
+            (log-odds).
+        constants: how many of them are constants of the profile.
+        mean, sd: the prior.
+    """
+
+    hardware: Hardware
+    names: tuple[str, ...]
+    constants: int
+    mean: FloatArray
+    sd: FloatArray
+
+    @classmethod
+    def of(cls, hardware: Hardware, cases: Sequence[Case], prior: Prior | None = None) -> FitModel:
+        """The parameters that `cases` need, with their prior."""
+        prior = fit_prior(hardware) if prior is None else prior
+        beliefs = dict(prior.constants)
+        count = len(beliefs)
+        software = sorted({c.row.software for c in cases if c.row.software is not None})
+        beliefs |= {_SOFTWARE + name: (0.0, prior.software_log_sd) for name in software}
+        beliefs["noise"] = prior.noise
+        if any(c.row.speculative is not False for c in cases):
+            beliefs |= {name: getattr(prior, name) for name in _SPECULATION}
+        mean, sd = np.array(list(beliefs.values())).T
+        return cls(hardware, tuple(beliefs), count, mean, sd)
+
+    def column(self, theta: FloatArray, name: str) -> FloatArray:
+        """One parameter of each of n vectors, shape (n, 1)."""
+        return theta[:, self.names.index(name)][:, None]
+
+    def components(
+        self, theta: FloatArray, case: Case
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The ways in which a case's speed can come about.
+
+        Args:
+            theta: n parameter vectors, shape (n, p).
+
+        Returns:
+            Centre and scale of log(tokens/s), and logarithm of the chance, each (n, ways).
+        """
+        n, ways = len(theta), len(case.nodes)
+        values = {
+            name: np.exp(theta[:, i])[:, None]
+            for i, name in enumerate(self.names[: self.constants])
+        }
+        shift: FloatArray = np.zeros((n, 1))
+        if case.row.software is not None and _SOFTWARE + case.row.software in self.names:
+            shift = self.column(theta, _SOFTWARE + case.row.software)
+        noise = np.exp(self.column(theta, "noise"))
+        weight = np.broadcast_to(case.log_weight, (n, ways))
+        used = case.row.speculative
+        centres: list[FloatArray] = []
+        scales: list[FloatArray] = []
+        chances: list[FloatArray] = []
+        if used is not True:
+            time = decode_time(
+                self.hardware.with_constants(values),
+                case.shape,
+                case.stored,
+                case.mapping,
+                case.traffic,
+                case.side,
+            ).total
+            centres.append(shift - np.log(np.broadcast_to(time, (n, ways))))
+            scales.append(np.broadcast_to(noise, (n, ways)))
+            chances.append(weight)
+        if used is not False:
+            time = speculative_time(
+                self.hardware.with_constants({k: v[..., None] for k, v in values.items()}),
+                case.shape,
+                case.stored,
+                Mapping(*(np.asarray(x)[:, None] for x in _arrays(case.mapping))),
+                case.traffic,
+                _expit(self.column(theta, "acceptance"))[..., None],
+                np.exp(self.column(theta, "draft_time"))[..., None],
+            )
+            spread = np.hypot(noise, np.exp(self.column(theta, "spread")))
+            centres.append(shift - np.log(np.broadcast_to(time, (n, ways))))
+            scales.append(np.broadcast_to(spread, (n, ways)))
+            chances.append(weight)
+        if used is None:
+            logit = self.column(theta, "probability")
+            chances[0] = chances[0] - np.logaddexp(0.0, logit)
+            chances[1] = chances[1] - np.logaddexp(0.0, -logit)
+        return (
+            np.concatenate(centres, axis=1),
+            np.concatenate(scales, axis=1),
+            np.concatenate(chances, axis=1),
+        )
+
+    def negative_log_posterior(self, theta: FloatArray, cases: Sequence[Case]) -> FloatArray:
+        """Up to a constant; theta (n, p) -> (n,)."""
+        out = 0.5 * np.sum(((theta - self.mean) / self.sd) ** 2, axis=1)
+        for case in cases:
+            centre, scale, chance = self.components(theta, case)
+            z = (case.log_speed - centre) / scale
+            log_t = -0.5 * (DEGREES + 1.0) * np.log1p(z * z / DEGREES) - np.log(scale)
+            out = out - np.logaddexp.reduce(chance + log_t, axis=1)
+        return np.asarray(out)
+
+    def fit(self, cases: Sequence[Case], start: FloatArray | None = None) -> Fit:
+        """The maximum of the posterior and its Laplace covariance.
+
+        Args:
+            cases: what to fit to (none: the prior comes back).
+            start: parameters to begin at; None: the prior's mean.
+        """
+        from scipy.optimize import minimize
+
+        p = len(self.names)
+        step = 1e-4
+        moves = np.vstack([np.zeros(p), step * np.eye(p), -step * np.eye(p)])
+
+        def value_and_slope(z: FloatArray) -> tuple[float, FloatArray]:
+            f = self.negative_log_posterior(self.mean + (z + moves) * self.sd, cases)
+            return float(f[0]), (f[1 : p + 1] - f[p + 1 :]) / (2.0 * step)
+
+        z0 = np.zeros(p) if start is None else (start - self.mean) / self.sd
+        found = minimize(value_and_slope, z0, jac=True, method="BFGS", options={"gtol": 3e-3})
+        z = np.asarray(found.x, dtype=float)
+        # Curvature over a fifth of a prior's width: the drafts that are best change in steps,
+        # and a smaller step would see the kinks.
+        wide = 0.05
+        curvature = np.array(
+            [
+                (value_and_slope(z + wide * e)[1] - value_and_slope(z - wide * e)[1]) / (2 * wide)
+                for e in np.eye(p)
+            ]
+        )
+        eigenvalues, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
+        inverse = (vectors / np.maximum(eigenvalues, _FEWEST_DETAIL)) @ vectors.T
+        return Fit(
+            self,
+            self.mean + z * self.sd,
+            inverse * np.outer(self.sd, self.sd),
+            tuple(case.row.id for case in cases),
+        )
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Parameters with their covariance.
+
+    Attributes:
+        model: what the parameters mean.
+        mode: their most likely values, shape (p,).
+        covariance: shape (p, p).
+        ids: the rows that were fitted to.
+    """
+
+    model: FitModel
+    mode: FloatArray
+    covariance: FloatArray
+    ids: tuple[str, ...]
+
+    def value(self, name: str) -> float:
+        """A parameter in its own space (log-odds turned into a chance, logarithms undone)."""
+        at = float(self.mode[self.model.names.index(name)])
+        return float(
+            _expit(np.asarray(at)) if name in ("acceptance", "probability") else np.exp(at)
+        )
+
+    def sd(self, name: str) -> float:
+        """Its standard deviation, in the space of the fit."""
+        i = self.model.names.index(name)
+        return float(np.sqrt(self.covariance[i, i]))
+
+    @property
+    def constants(self) -> dict[str, float]:
+        """The constants of the profile, in SI units."""
+        return {name: self.value(name) for name in self.model.names[: self.model.constants]}
+
+    @property
+    def noise_log_sd(self) -> float:
+        """Standard deviation of log(speed) that the constants do not explain."""
+        return self.value("noise") * float(np.sqrt(DEGREES / (DEGREES - 2.0)))
+
+    @property
+    def hardware(self) -> Hardware:
+        """The profile with the fitted constants, their covariance and the model error."""
+        from archinfer.fit_profile import fitted_hardware
+
+        return fitted_hardware(self)
+
+    def draws(self, case: Case, count: int, seed: int) -> FloatArray:
+        """Predicted log(tokens/s) of a case, everything uncertain drawn; shape (count,)."""
+        rng = np.random.default_rng(seed)
+        theta = self.mode + _normal(rng, count, self.covariance)
+        centre, scale, chance = self.model.components(theta, case)
+        share = np.exp(chance - np.logaddexp.reduce(chance, axis=1)[:, None])
+        way = (share.cumsum(axis=1) < rng.random((count, 1))).sum(axis=1)
+        way = np.minimum(way, share.shape[1] - 1)
+        row = np.arange(count)
+        noise = rng.standard_t(DEGREES, size=count)
+        return np.asarray(centre[row, way] + scale[row, way] * noise)
+
+    def median_residuals(self, cases: Sequence[Case]) -> FloatArray:
+        """log(observed / most likely way's centre) of each case."""
+        out = []
+        for case in cases:
+            centre, scale, chance = self.model.components(self.mode[None, :], case)
+            z = (case.log_speed - centre) / scale
+            log_t = -0.5 * (DEGREES + 1.0) * np.log1p(z * z / DEGREES) - np.log(scale)
+            way = int(np.argmax(chance + log_t))
+            out.append(case.log_speed - float(centre[0, way]))
+        return np.array(out)
+
+
+def fit_rows(
+    hardware: Hardware, rows: Sequence[Observation], prior: Prior | None = None
+) -> tuple[Fit, list[Case]]:
+    """Fits a profile to observations of it; returns the fit and the prepared cases."""
+    prior = fit_prior(hardware) if prior is None else prior
+    centre = {name: float(np.exp(mean)) for name, (mean, _) in prior.constants.items()}
+    # The mapping that is fastest is chosen with the prior's constants, once.
+    hardware = hardware.with_constants(centre)
+    cases = prepare_all(rows, hardware)
+    return FitModel.of(hardware, cases, prior).fit(cases), cases
+
+
+def quantiles(
+    draws: FloatArray, levels: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)
+) -> FloatArray:
+    """Quantiles of draws of log(tokens/s), in tokens/s."""
+    return np.asarray(np.exp(np.quantile(draws, levels)))
+
+
+def without_model(fit: Fit, cases: Sequence[Case], left_out: Case) -> Fit:
+    """The same fit without any row of the left-out case's architecture."""
+    kept = [c for c in cases if c.model_key != left_out.model_key]
+    return fit.model.fit(kept, fit.mode)
+
+
+def _arrays(mapping: Mapping) -> tuple[FloatArray, FloatArray]:
+    return np.asarray(mapping.layers_per_stage), np.asarray(mapping.tensor_parallel)
+
+
+def _expit(x: FloatArray) -> FloatArray:
+    return np.asarray(1.0 / (1.0 + np.exp(-x)))
+
+
+def _normal(rng: np.random.Generator, count: int, covariance: FloatArray) -> FloatArray:
+    """Draws about zero; directions without variance are allowed."""
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(rng.standard_normal((count, len(covariance))) @ root.T)

@@ -1,0 +1,135 @@
+"""What is believed about a profile's unknown constants before any speed is seen.
+
+`archinfer/data/priors.yaml` has it for the shipped profiles that are fitted; any other profile
+starts from its own constants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from archinfer import units, yamlfile
+from archinfer.errors import FileError
+from archinfer.hardware import KEYS
+
+if TYPE_CHECKING:
+    from archinfer.hardware import Hardware
+
+__all__ = ["Prior", "fit_prior"]
+
+_Sd = Annotated[float, Field(gt=0, le=3, strict=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """Normal beliefs, in the space the fit works in.
+
+    Attributes:
+        constants: name -> (mean, sd) of the logarithm of the value in SI units.
+        software_log_sd: sd of the logarithm of the speed of other software, about 1.
+        noise, spread: (mean, sd) of the logarithm of the scale of the noise, and of the
+            further spread of speeds reached with speculation.
+        acceptance, probability: (mean, sd) of the log-odds.
+        draft_time: (mean, sd) of the logarithm of the seconds to draft one token.
+    """
+
+    constants: dict[str, tuple[float, float]]
+    software_log_sd: float
+    noise: tuple[float, float]
+    spread: tuple[float, float]
+    acceptance: tuple[float, float]
+    probability: tuple[float, float]
+    draft_time: tuple[float, float]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Log(_Strict):
+    value: str | float | int
+    log_sd: _Sd
+    source: str
+
+    def log(self, dimension: str) -> tuple[float, float]:
+        return float(np.log(units.parse(self.value, dimension))), self.log_sd
+
+
+class _Logit(_Strict):
+    value: str | float
+    logit_sd: _Sd
+    source: str
+
+    def logit(self) -> tuple[float, float]:
+        p = units.parse(self.value, "ratio")
+        return float(np.log(p / (1.0 - p))), self.logit_sd
+
+
+class _Speculation(_Strict):
+    acceptance: _Logit
+    draft_time: _Log
+    probability: _Logit
+    spread: _Log
+
+
+class _Default(_Strict):
+    software_log_sd: _Sd
+    noise: _Log
+    speculation: _Speculation
+
+
+class _Profile(_Strict):
+    constants: dict[str, _Log]
+    software_log_sd: _Sd | None = None
+    noise: _Log | None = None
+    speculation: _Speculation | None = None
+
+
+class _File(_Strict):
+    default: _Default
+    profiles: dict[str, _Profile]
+
+
+@cache
+def _shipped() -> _File:
+    with resources.as_file(resources.files("archinfer") / "data" / "priors.yaml") as path:
+        document = yamlfile.load(path)
+        found = yamlfile.validate(document, _File)
+        for name, profile in found.profiles.items():
+            for key in profile.constants:
+                if key not in KEYS or not KEYS[key].uncertain:
+                    place = ("profiles", name, "constants", key)
+                    message = f"key {key!r} is no constant that a time scales with"
+                    raise FileError(path, message, document.line_of(place))
+        return found
+
+
+def fit_prior(hardware: Hardware) -> Prior:
+    """The prior of a profile: the shipped one of its name, else its own constants."""
+    shipped = _shipped()
+    own = shipped.profiles.get(hardware.name)
+    if own is None:
+        names, values, covariance = hardware.constants()
+        sds = np.sqrt(np.diag(covariance))
+        constants = {
+            n: (float(np.log(v)), float(sd)) for n, v, sd in zip(names, values, sds, strict=True)
+        }
+    else:
+        constants = {n: c.log(KEYS[n].dimension) for n, c in own.constants.items()}
+    default = shipped.default
+    speculation = (own and own.speculation) or default.speculation
+    return Prior(
+        constants=constants,
+        software_log_sd=(own and own.software_log_sd) or default.software_log_sd,
+        noise=((own and own.noise) or default.noise).log("number"),
+        spread=speculation.spread.log("number"),
+        acceptance=speculation.acceptance.logit(),
+        probability=speculation.probability.logit(),
+        draft_time=speculation.draft_time.log("seconds"),
+    )

@@ -1,0 +1,89 @@
+"""Speculative decoding: what drafted tokens gain, less what drafting and verifying them cost.
+
+    seconds per token = (T(g) + g t_draft) / n(g),   n(g) = (1 - a^(g+1)) / (1 - a)
+
+T(g) is a pass that verifies g drafted tokens beside its own: it reads every expert that any of
+the 1 + g tokens uses, so mixtures of experts pay more for it than dense models. a is the chance
+that a drafted token is accepted, t_draft the time to draft one. The service is taken to draft as
+many tokens as is best (Leviathan, Kalman, Matias, "Fast Inference from Transformers via
+Speculative Decoding", ICML 2023, equation 1 and theorem 3.8): a fast, small model gains little,
+because its drafts take nearly as long as its own tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archinfer.shape import FloatArray, ModelShape, Number
+from archinfer.terms import Traffic
+
+if TYPE_CHECKING:
+    from archinfer.deployment import Mapping
+    from archinfer.hardware import Hardware
+    from archinfer.work import Memory
+
+__all__ = ["DRAFTS", "SpeculationLaw", "speculative_time", "tokens_per_pass"]
+
+DRAFTS = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0])
+"""Numbers of drafted tokens that a service chooses from."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeculationLaw:
+    """What is known of a service's speculative decoding.
+
+    Attributes:
+        acceptance: chance that a drafted token is accepted.
+        acceptance_logit_sd: standard deviation of its log-odds.
+        draft_time_s: time to draft one token.
+        draft_time_log_sd: standard deviation of its natural logarithm.
+        probability: chance that a speed for which nothing is said was reached with speculation.
+        spread_log_sd: spread of the gain from text to text, in natural logarithm.
+        source: where the figures come from.
+    """
+
+    acceptance: float
+    acceptance_logit_sd: float
+    draft_time_s: float
+    draft_time_log_sd: float
+    probability: float
+    spread_log_sd: float
+    source: str = ""
+
+
+def tokens_per_pass(acceptance: Number, draft_tokens: Number) -> Number:
+    """Mean tokens gained by a pass that verifies `draft_tokens`: (1 - a^(g+1)) / (1 - a)."""
+    a = np.minimum(np.asarray(acceptance, dtype=float), 1.0 - 1e-9)
+    return np.asarray((1.0 - a ** (np.asarray(draft_tokens) + 1.0)) / (1.0 - a))
+
+
+def speculative_time(
+    hardware: Hardware,
+    shape: ModelShape,
+    memory: Memory,
+    mapping: Mapping,
+    traffic: Traffic,
+    acceptance: Number,
+    draft_time_s: Number,
+) -> FloatArray:
+    """Seconds per output token of one user with the best number of drafted tokens.
+
+    Args:
+        hardware, mapping, acceptance, draft_time_s: numbers, or arrays that broadcast together
+            and whose last axis has length 1 (the number of drafts is laid along it).
+        shape, memory, traffic: as `archinfer.cost.decode_time`; `traffic.draft_tokens` is not
+            looked at.
+
+    Returns:
+        The broadcast shape without that last axis.
+    """
+    from archinfer.cost import decode_time
+
+    time = decode_time(hardware, shape, memory, mapping, replace(traffic, draft_tokens=DRAFTS))
+    # The cost model's own price of a draft gives way to the one asked for.
+    verify_s = time.total - time.draft
+    each = (verify_s + DRAFTS * draft_time_s) / tokens_per_pass(acceptance, DRAFTS)
+    return np.asarray(each.min(axis=-1))
