@@ -214,8 +214,9 @@ def print_page(row: Row, overrides: tuple[str, ...], explain: bool) -> None:
     p = row.result
     node = p.hardware.node
     count = int(p.nodes)
-    asked = "" if p.deployment.nodes is not None else " (the fewest that hold it)"
-    if row.depths is not None and p.deployment.nodes is None:
+    chosen = "the fewest that hold it" if p.fits else "no number of them is enough"
+    asked = "" if p.deployment.nodes is not None else f" ({chosen})"
+    if row.depths is not None and p.deployment.nodes is None and p.fits:
         low, high = row.depths.nodes
         where = f"{low:,.0f} to {high:,.0f} {p.hardware.name} {node}s (the fewest that hold it)"
     else:
@@ -385,17 +386,18 @@ def print_comparison(rows: list[Row], overrides: tuple[str, ...], explain: bool)
     console.print(Text(_asked(rows[0], overrides)))
     console.print()
     headings, cells = short_rows(rows)
-    if console.width < 112:
-        keep = [h for h in headings if h not in ("memory", "full", "weights", "active", "least")]
-        cells = [[v for h, v in zip(headings, row, strict=True) if h in keep] for row in cells]
-        headings = keep
+    dropped = ["memory", "full"] if console.width < 112 else []
+    dropped += ["layers", "weights", "least"] if console.width < 100 else []
+    kept = [i for i, heading in enumerate(headings) if heading not in dropped]
+    headings, cells = [headings[i] for i in kept], [[row[i] for i in kept] for row in cells]
     if console.width < 76:
         for first, *rest in cells:
             pairs = (f"{h} {v}" for h, v in zip(headings[1:], rest, strict=True))
             console.print(Text(", ".join([first, *pairs])))
         console.print()
     else:
-        _table(console, "least: fewest nodes; plain: without speculation", headings, cells)
+        least = "least: fewest nodes; " if "least" in headings else ""
+        _table(console, f"{least}plain: without speculation", headings, cells)
     for entry in rows:
         if not entry.result.fits:
             console.print(Text(f"{entry.name} does not fit: {entry.result.limit}."))
