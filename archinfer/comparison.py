@@ -13,11 +13,16 @@ from typing import Any
 import numpy as np
 
 from archinfer.cost import log_sd
-from archinfer.deployment import Deployment
+from archinfer.deployment import Deployment, Mapping
 from archinfer.errors import InputError
-from archinfer.inference import NO_SPECULATION, Posterior
+from archinfer.formats import weight_format
+from archinfer.importance import normal_points
+from archinfer.inference import NO_SPECULATION, Posterior, drawn_speculation, resampled
 from archinfer.placement import best_mapping, min_nodes
 from archinfer.shape import FloatArray, ModelShape
+from archinfer.speculation import speculative_time
+from archinfer.terms import TokenTime, Traffic
+from archinfer.work import Memory, memory
 
 __all__ = ["CAUSES", "Comparison", "compare_with", "log_mean"]
 
@@ -72,22 +77,59 @@ class Comparison:
         }
 
 
-def _reference_accepted(
-    posterior: Posterior, pass_s: float, sd: float, tokens_per_s: float, count: int
-) -> FloatArray:
-    """Tokens per pass of the reference, `count` draws: the same prior, its own speed."""
-    low, high = posterior.question.speculation
+def _plain_gains(low: float, high: float) -> tuple[FloatArray, FloatArray]:
+    """Tokens per pass and their prior: none, or log-uniform in the range."""
     grid = np.geomspace(max(low, 1.0) if low <= 1.0 else low, high, 400)
     prior = np.full(len(grid), 1.0 / len(grid))
     if low <= 1.0 < high:
         prior = np.concatenate(([NO_SPECULATION], (1.0 - NO_SPECULATION) * prior))
         grid = np.concatenate(([1.0], grid))
-    deviation = np.log(tokens_per_s * pass_s / grid) / sd
-    log_p = np.log(prior) - 0.5 * deviation**2
-    mass = np.cumsum(np.exp(log_p - log_p.max()))
-    points = np.random.default_rng(0).permutation((np.arange(count) + 0.5) / count)
-    at = np.searchsorted(mass / mass[-1], points)
-    return np.asarray(grid[np.minimum(at, len(grid) - 1)])
+    return grid, prior
+
+
+def _reference_accepted(
+    posterior: Posterior,
+    deployed: _Deployed,
+    tokens_per_s: float,
+    count: int,
+) -> FloatArray:
+    """Tokens per pass of the reference, `count` draws: the same prior, its own speed."""
+    question = posterior.question
+    pass_s = float(deployed.time.total)
+    sd: FloatArray = np.asarray(log_sd(question.hardware, deployed.time))
+    if posterior.law is None:
+        gains, prior = _plain_gains(*question.speculation)
+    else:
+        z = normal_points(2000, 2, np.random.default_rng(0))
+        used, acceptance, draft_s = drawn_speculation(
+            posterior.law, question.speculation, z[:, 0], z[:, 1]
+        )
+        each_s = speculative_time(
+            question.hardware,
+            deployed.shape,
+            deployed.stored,
+            deployed.mapping,
+            deployed.traffic,
+            acceptance[:, None],
+            draft_s[:, None],
+        )
+        gains = np.where(used, pass_s / each_s, 1.0)
+        prior = np.full(len(gains), 1.0 / len(gains))
+        sd = np.hypot(sd, np.where(used, posterior.law.spread_log_sd, 0.0))
+    deviation = np.log(tokens_per_s * pass_s / gains) / sd
+    log_p = np.log(prior) - 0.5 * deviation**2 - np.log(sd)
+    p = np.exp(log_p - log_p.max())
+    index = resampled(p / p.sum(), count)
+    return np.asarray(np.random.default_rng(1).permutation(gains[index]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Deployed:
+    shape: ModelShape
+    stored: Memory
+    traffic: Traffic
+    mapping: Mapping
+    time: TokenTime
 
 
 def compare_with(
@@ -120,7 +162,7 @@ def compare_with(
     if fewest is None:
         raise InputError(f"{reference.name or 'the reference'} fits on no number of nodes")
     available = int(np.floor(_SPARE * fewest)) if nodes is None else nodes
-    _, time, fits = best_mapping(hardware, reference, asked.with_(nodes=available))
+    mapping, time, fits = best_mapping(hardware, reference, asked.with_(nodes=available))
     if not fits:
         raise InputError(
             f"{reference.name or 'the reference'} needs {fewest} {hardware.node}s, found {nodes}"
@@ -144,9 +186,11 @@ def compare_with(
         "queue": d.queue_s[kept],
     }
     parts = {cause: (unknown[cause] - known[cause]) / mean_s for cause in known}
-    accepted = _reference_accepted(
-        posterior, pass_s, float(log_sd(hardware, time)), reference_tokens_per_s, len(kept)
-    )
+    bits = weight_format(weights).bits
+    traffic = Traffic(asked.context_tokens, 1, bits, None, asked.kv_bits)
+    stored = memory(reference, asked.context_tokens, 1, bits, asked.kv_bits)
+    deployed = _Deployed(reference, stored, traffic, mapping, time)
+    accepted = _reference_accepted(posterior, deployed, reference_tokens_per_s, len(kept))
     parts["speculation"] = np.log(accepted / d.accepted_tokens[kept])
     log_ratio = float(np.log(reference_tokens_per_s / question.tokens_per_s))
     parts["unexplained"] = log_ratio - np.sum(list(parts.values()), axis=0)

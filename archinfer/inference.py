@@ -20,7 +20,8 @@ How an operator deploys (stated, not measured):
   caches, at the asked context, are in memory.
 - context at which the speed was measured: log-uniform from 1,000 tokens to the asked context.
 - speculation: none with probability one half where the asked range allows it, else tokens per
-  pass log-uniform in the range.
+  pass log-uniform in the range. With a fitted law of speculation (`archinfer.speculation`) the
+  gain follows from the model's own speed instead: a fast model gains little.
 - weight formats: equally likely unless told otherwise.
 """
 
@@ -33,6 +34,7 @@ from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from archinfer.cost import TokenTime, Traffic, decode_time, log_sd
@@ -50,6 +52,7 @@ from archinfer.information import (
 from archinfer.prior import CATALOGUE_PRIOR, ShapePrior
 from archinfer.question import Question, Range
 from archinfer.shape import DENSE_CHAIN, FloatArray, ModelShape, Number
+from archinfer.speculation import SpeculationLaw, speculative_time
 from archinfer.work import Memory, memory
 
 __all__ = [
@@ -110,9 +113,9 @@ FACTS = (
 """Facts whose worth is computed. Throughput and price are those of a full pipeline: tokens/s
 over all users, and node-hours per token (any price of a node gives the same bits)."""
 
-_SIZE, _DEPTH, _PER_LAYER, _SPARSITY, _FILL, _ACCEPTED, _READ, _USERS = range(8)
-_DIMENSIONS = 8
-_EXPLORE = (2.0, 1.5, 1.0, 1.5, 1.0, 1.0, 1.0, 1.0)
+_SIZE, _DEPTH, _PER_LAYER, _SPARSITY, _FILL, _ACCEPTED, _READ, _USERS, _DRAFT = range(9)
+_DIMENSIONS = 9
+_EXPLORE = (2.0, 1.5, 1.0, 1.5, 1.0, 1.0, 1.0, 1.0, 1.0)
 
 
 @dataclass(slots=True)
@@ -242,6 +245,7 @@ class _Model:
         kinds: Sequence[tuple[str, float]],
         concurrency: Range,
         read_context: Range,
+        law: SpeculationLaw | None,
     ) -> None:
         self.question = question
         self.prior = prior
@@ -250,6 +254,7 @@ class _Model:
         self.bits = np.array([weight_format(w).bits for w in question.weights])
         self.concurrency = concurrency
         self.read_context = read_context
+        self.law = law if question.speculation[1] > 1.0 else None
         self.total = _point(question.total, POINT_TOLERANCE)
         self.active = _point(question.active, POINT_TOLERANCE)
         groups = self.cells.moe * len(formats) + self.cells.weights
@@ -257,8 +262,13 @@ class _Model:
             _DIMENSIONS, self.cells.probability, groups.astype(np.intp), np.array(_EXPLORE)
         )
 
-    def evaluate(self, level: int, z: FloatArray, cell: Index) -> tuple[FloatArray, Batch]:
-        """Log evidence and draws; level 0: known ranges, 1: and the nodes, 2: and the speed."""
+    def evaluate(
+        self, level: int, z: FloatArray, cell: Index, speed: bool = False
+    ) -> tuple[FloatArray, Batch]:
+        """Log evidence and draws; level 0: known ranges, 1: and the nodes, 2: and the speed.
+
+        Below level 2 the speed is predicted only with `speed`.
+        """
         batch = Batch.empty(len(z))
         moe = self.cells.moe[cell]
         batch.moe[:] = moe
@@ -276,7 +286,7 @@ class _Model:
         for k, (name, _) in enumerate(self.kinds):
             mine = np.flatnonzero(alive & (kind == k))
             if len(mine):
-                self._deploy(batch, mine, z[mine, _FILL], per_layer[mine], name, level)
+                self._deploy(batch, mine, z[mine], per_layer[mine], name, level, speed or level > 1)
         if level == 0:
             # Of the nodes nothing is known yet but that the model fits on some.
             alive &= batch.log_nodes > -np.inf
@@ -351,10 +361,10 @@ class _Model:
         per_layer: FloatArray,
         kind: str,
         level: int,
+        speed: bool,
     ) -> None:
-        """Nodes in use, their probability and, where a speed was seen, the time of a pass."""
+        """Nodes in use, their probability and, where asked, the speed."""
         q = self.question
-        speed = level > 0
         limits = q.nodes if level > 0 else (1, NODES_CAP)
         total, active = batch.total_params[mine], batch.active_params[mine]
         layers = batch.layers[mine]
@@ -367,13 +377,13 @@ class _Model:
         stored = memory(shape, q.context_tokens, users, bits, q.kv_bits)
         traffic = Traffic(batch.context_tokens[mine], users, bits, None, q.kv_bits)
         if q.hardware.spatial:
-            mapping, log_nodes = self._spatial_nodes(stored, layers, z, limits)
+            mapping, log_nodes = self._spatial_nodes(stored, layers, z[:, _FILL], limits)
             time = None
             if speed:
                 time = decode_time(q.hardware, shape, stored, mapping, traffic)
         else:
             mapping, log_nodes, time = self._temporal_nodes(
-                shape, stored, layers, traffic, z, limits, speed
+                shape, stored, layers, traffic, z[:, _FILL], limits, speed
             )
         batch.put(
             mine,
@@ -381,8 +391,66 @@ class _Model:
             nodes=mapping.nodes(layers),
             log_nodes=log_nodes,
         )
-        if time is not None:
-            self._speed(batch, mine, time, layers)
+        if time is None:
+            return
+        spread: Number = 0.0
+        if self.law is not None:
+            spread = self._speculate(batch, mine, z, per_layer, kind, mapping, time)
+        self._speed(batch, mine, time, layers, spread)
+
+    def _speculate(
+        self,
+        batch: Batch,
+        mine: Index,
+        z: FloatArray,
+        per_layer: FloatArray,
+        kind: str,
+        mapping: Mapping,
+        time: TokenTime,
+    ) -> FloatArray:
+        """Tokens gained per pass by the law of speculation; returns the spread of their logs."""
+        assert self.law is not None
+        q = self.question
+        used, acceptance, draft_s = drawn_speculation(
+            self.law, q.speculation, z[:, _ACCEPTED], z[:, _DRAFT]
+        )
+        gain = np.ones(len(mine))
+        at = np.flatnonzero(used & np.isfinite(np.asarray(time.total)))
+        if len(at):
+            # Each draw in a row of its own, numbers of drafts along it.
+            row = mine[at][:, None]
+            layers = batch.layers[row]
+            shape = _with_chain(
+                family_shape(
+                    batch.total_params[row],
+                    batch.active_params[row],
+                    layers,
+                    self._rules(kind, per_layer[at][:, None]),
+                ),
+                kind,
+                batch.moe[row] == 0.0,
+            )
+            bits = self.bits[batch.weights[row].astype(np.intp)]
+            users = batch.concurrency[row]
+            stored = memory(shape, q.context_tokens, users, bits, q.kv_bits)
+            traffic = Traffic(batch.context_tokens[row], users, bits, None, q.kv_bits)
+            count = (len(mine),)
+            placed = Mapping(
+                np.broadcast_to(mapping.layers_per_stage, count)[at][:, None],
+                np.broadcast_to(mapping.tensor_parallel, count)[at][:, None],
+            )
+            each_s = speculative_time(
+                q.hardware,
+                shape,
+                stored,
+                placed,
+                traffic,
+                acceptance[at][:, None],
+                draft_s[at][:, None],
+            )
+            gain[at] = np.broadcast_to(np.asarray(time.total), count)[at] / each_s
+        batch.put(mine, accepted_tokens=gain)
+        return np.where(used, self.law.spread_log_sd, 0.0)
 
     def _spatial_nodes(
         self, stored: Memory, layers: FloatArray, z: FloatArray, limits: tuple[int, int]
@@ -447,12 +515,14 @@ class _Model:
         time = decode_time(hardware, shape, stored, mapping, traffic) if speed else None
         return mapping, log_p, time
 
-    def _speed(self, batch: Batch, mine: Index, time: TokenTime, layers: FloatArray) -> None:
+    def _speed(
+        self, batch: Batch, mine: Index, time: TokenTime, layers: FloatArray, spread: Number
+    ) -> None:
         q = self.question
         hardware = q.hardware
         pass_s = np.asarray(time.total)
         predicted = batch.accepted_tokens[mine] / pass_s
-        sd = np.asarray(log_sd(hardware, time))
+        sd = np.hypot(log_sd(hardware, time), spread)
         deviation = np.log(q.tokens_per_s / predicted) / sd
         if hardware.spatial:
             one_layer = (
@@ -474,6 +544,25 @@ class _Model:
             log_sd=sd,
             deviation=deviation,
         )
+
+
+def drawn_speculation(
+    law: SpeculationLaw, asked: Range, z_use: FloatArray, z_draft: FloatArray
+) -> tuple[NDArray[np.bool_], FloatArray, FloatArray]:
+    """Whether speculation is used, chance of acceptance and time of a draft, from normals.
+
+    Args:
+        law: what is known.
+        asked: range of tokens per pass; with a low end above 1 speculation is certain.
+        z_use, z_draft: standard normal, shape (n,).
+    """
+    probability = 1.0 if asked[0] > 1.0 else law.probability
+    u = ndtr(z_use)
+    used = u >= 1.0 - probability
+    within = np.clip((u - (1.0 - probability)) / max(probability, 1e-12), 1e-9, 1.0 - 1e-9)
+    centre = np.log(law.acceptance / (1.0 - law.acceptance))
+    acceptance = 1.0 / (1.0 + np.exp(-(centre + law.acceptance_logit_sd * ndtri(within))))
+    return used, acceptance, law.draft_time_s * np.exp(law.draft_time_log_sd * z_draft)
 
 
 def _with_chain(shape: ModelShape, kind: str, dense: Any) -> ModelShape:
@@ -547,6 +636,9 @@ class Posterior:
         draws: the draws.
         weights: their weights, sum 1.
         prior, with_nodes: (draws, weights) before any evidence, and with that of the nodes.
+        predictive: speeds to expect before one is seen, nodes known: p05, p50, p95 in tokens/s,
+            and `tail`, the two-sided probability of one as extreme as the question's.
+        law: of speculation, None: the question's range.
         warnings: what to know before the answer is trusted.
     """
 
@@ -561,6 +653,8 @@ class Posterior:
     weights: FloatArray
     prior: tuple[Batch, FloatArray] | None
     with_nodes: tuple[Batch, FloatArray] | None
+    predictive: dict[str, float] | None
+    law: SpeculationLaw | None
     warnings: tuple[str, ...] = ()
 
     def density(self, quantity: str) -> tuple[FloatArray, FloatArray]:
@@ -607,25 +701,6 @@ class Posterior:
             given=asked != (0.0, np.inf),
         )
 
-    @cached_property
-    def predictive(self) -> dict[str, float]:
-        """Speeds to expect before one is seen, nodes known: p05, p50, p95 in tokens/s, and
-        `tail`, the probability of one as extreme as the observed speed (two-sided)."""
-        assert self.with_nodes is not None
-        batch, weights = self.with_nodes
-        kept = np.flatnonzero(weights > 0.0)
-        sd, w = batch.log_sd[kept], weights[kept]
-        centre = np.log(batch.tokens_per_s[kept])
-        below = float((w * ndtr((np.log(self.question.tokens_per_s) - centre) / sd)).sum())
-        noise = np.random.default_rng(0).standard_normal(len(kept))
-        p05, p50, p95 = np.exp(quantiles(centre + sd * noise, w, (0.05, 0.5, 0.95)))
-        return {
-            "p05": float(p05),
-            "p50": float(p50),
-            "p95": float(p95),
-            "tail": min(1.0, 2.0 * min(below, 1.0 - below)),
-        }
-
     @property
     def weights_probability(self) -> dict[str, float]:
         """Probability of each weight format."""
@@ -655,7 +730,7 @@ class Posterior:
         if not self.possible:
             return {}
         size = self.ess
-        index = self._resampled(8192)
+        index = resampled(self.weights, 8192)
         bins = int(np.clip(np.sqrt(size / 20.0), 4, 16))
         columns = self._facts(index)
         result: dict[str, tuple[FactValue, ...]] = {}
@@ -673,11 +748,6 @@ class Posterior:
             ]
             result[quantity] = tuple(sorted(found, key=lambda f: f.ratio))
         return result
-
-    def _resampled(self, count: int) -> Index:
-        points = (np.arange(count) + 0.5) / count
-        at = np.searchsorted(np.cumsum(self.weights), points)
-        return np.asarray(np.minimum(at, len(self.weights) - 1), dtype=np.intp)
 
     def _facts(self, index: Index) -> dict[str, Index]:
         d = self.draws
@@ -761,6 +831,7 @@ def infer(
     attention: Sequence[str] | None = None,
     concurrency: Range | None = None,
     read_context: Range | None = None,
+    law: SpeculationLaw | None = None,
 ) -> Posterior:
     """The posterior over total, active, layers and nodes.
 
@@ -778,66 +849,102 @@ def infer(
         concurrency: users at once, log-uniform; None: from the question's to 32 times as many.
         read_context: context at which the speed was measured, log-uniform; None: from 1,000
             tokens to the question's.
+        law: of speculation, where the profile was fitted with one; takes the place of the
+            question's range of tokens per pass, but for "none" (1:1) and "surely some" (a low
+            end above 1).
 
     Raises:
         InputError: an empty or unknown choice of formats or kinds, or ranges that are none.
     """
     if samples < 256:
         raise InputError(f"samples must be at least 256, found {samples}")
-    model = _model(question, prior, weights_prior, attention, concurrency, read_context)
+    model = _model(question, prior, weights_prior, attention, concurrency, read_context, law)
     rng = np.random.default_rng(seed)
     kinds = tuple(k for k, _ in model.kinds)
-    passed: list[tuple[Batch, FloatArray]] = []
+    passed: list[Draws[_Kept]] = []
     start: Proposal | None = None
-    draws: Draws[Batch] | None = None
     for level in range(3 if question.observed else 2):
-        draws = adapt(
-            model.space,
-            lambda z, cell, level=level: model.evaluate(level, z, cell),  # type: ignore[misc]
-            samples,
-            target_ess,
-            rng,
-            start,
-        )
-        reason = _impossible(question, level, draws, passed)
+
+        def evaluate(z: FloatArray, cell: Index, level: int = level) -> tuple[FloatArray, _Kept]:
+            evidence, batch = model.evaluate(level, z, cell)
+            return evidence, _Kept(batch, z, cell)
+
+        draws = adapt(model.space, evaluate, samples, target_ess, rng, start)
+        reason = _impossible(question, level, draws)
         if reason:
+            count = len(draws.log_weights)
             return Posterior(
                 question,
                 False,
                 reason,
                 0.0,
-                len(draws.log_weights),
+                count,
                 draws.stages,
                 kinds,
-                draws.payload,
-                np.zeros(len(draws.log_weights)),
+                draws.payload.batch,
+                np.zeros(count),
                 None,
                 None,
+                None,
+                model.law,
             )
-        passed.append((draws.payload, draws.weights))
+        passed.append(draws)
         start = draws.proposal
-    assert draws is not None
-    first = passed[0]
+    last = passed[-1]
     posterior = Posterior(
         question,
         True,
         "",
-        draws.ess,
-        len(draws.log_weights),
-        draws.stages,
+        last.ess,
+        len(last.log_weights),
+        last.stages,
         kinds,
-        draws.payload,
-        passed[-1][1],
-        first,
-        passed[1],
+        last.payload.batch,
+        last.weights,
+        (passed[0].payload.batch, passed[0].weights),
+        (passed[1].payload.batch, passed[1].weights),
+        _predictive(model, passed[1]),
+        model.law,
     )
     return replace(posterior, warnings=_warnings(posterior, target_ess))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    batch: Batch
+    z: FloatArray
+    cell: Index
+
+
+def _predictive(model: _Model, draws: Draws[_Kept], count: int = 2048) -> dict[str, float]:
+    """Speeds to expect of draws that know the nodes."""
+    index = resampled(draws.weights, count)
+    _, batch = model.evaluate(1, draws.payload.z[index], draws.payload.cell[index], speed=True)
+    centre = np.log(batch.tokens_per_s)
+    observed = np.log(model.question.tokens_per_s)
+    below = float(ndtr((observed - centre) / batch.log_sd).mean())
+    noise = np.random.default_rng(0).standard_normal(count)
+    p05, p50, p95 = np.exp(np.quantile(centre + batch.log_sd * noise, (0.05, 0.5, 0.95)))
+    return {
+        "p05": float(p05),
+        "p50": float(p50),
+        "p95": float(p95),
+        "tail": min(1.0, 2.0 * min(below, 1.0 - below)),
+    }
+
+
+def resampled(weights: FloatArray, count: int) -> Index:
+    """Indices of `count` equally weighted draws, systematic."""
+    points = (np.arange(count) + 0.5) / count
+    at = np.searchsorted(np.cumsum(weights), points)
+    return np.asarray(np.minimum(at, len(weights) - 1), dtype=np.intp)
 
 
 def _warnings(posterior: Posterior, target_ess: float) -> tuple[str, ...]:
     found = []
     expected = posterior.predictive
     question = posterior.question
+    assert expected is not None
     if question.observed and expected["tail"] < TAIL:
         found.append(
             f"{question.tokens_per_s:g} tokens/s is far from what models of the prior reach on "
@@ -861,7 +968,12 @@ class Simulated:
 
 
 def simulate(
-    question: Question, count: int, seed: int = 0, *, prior: ShapePrior = CATALOGUE_PRIOR
+    question: Question,
+    count: int,
+    seed: int = 0,
+    *,
+    prior: ShapePrior = CATALOGUE_PRIOR,
+    law: SpeculationLaw | None = None,
 ) -> Simulated:
     """Models, deployments and measured speeds as `infer` believes they arise.
 
@@ -871,7 +983,7 @@ def simulate(
             hardware: draws are deployments on the nodes of the question.
         count: draws.
         seed: of the generator.
-        prior: over shapes.
+        prior, law: as for `infer`.
 
     Raises:
         InputError: nothing of the prior lies in the known ranges and fits.
@@ -880,7 +992,7 @@ def simulate(
     asked = question.with_(observed=True)
     if spatial:
         asked = asked.with_(nodes=(1, NODES_CAP))
-    model = _model(asked, prior, None, None, None, None)
+    model = _model(asked, prior, None, None, None, None, law)
     space = model.space
     rng = np.random.default_rng(seed)
     parts: list[Batch] = []
@@ -888,7 +1000,7 @@ def simulate(
     for _ in range(1000):
         z = rng.standard_normal((max(count, 64), space.dimensions))
         cell = rng.choice(len(space.cell_probability), len(z), p=space.cell_probability)
-        _, batch = model.evaluate(1, z, cell)
+        _, batch = model.evaluate(1, z, cell, speed=True)
         # Draws within the known ranges are kept in proportion to the mass of the ranges.
         kept = np.flatnonzero(
             (batch.log_nodes > -np.inf) & (np.log(rng.random(len(z))) < batch.log_conditions)
@@ -917,6 +1029,7 @@ def _model(
     attention: Sequence[str] | None,
     concurrency: Range | None,
     read_context: Range | None,
+    law: SpeculationLaw | None = None,
 ) -> _Model:
     formats = [1.0] * len(question.weights)
     if weights_prior is not None:
@@ -939,12 +1052,10 @@ def _model(
     for name, (low, high) in (("concurrency", concurrency), ("read_context", read_context)):
         if not 1.0 <= low <= high < np.inf:
             raise InputError(f"{name} must be a range of at least 1, found {low:g}:{high:g}")
-    return _Model(question, prior, formats, kinds, concurrency, read_context)
+    return _Model(question, prior, formats, kinds, concurrency, read_context, law)
 
 
-def _impossible(
-    question: Question, level: int, draws: Draws[Batch], passed: list[tuple[Batch, FloatArray]]
-) -> str:
+def _impossible(question: Question, level: int, draws: Draws[_Kept]) -> str:
     """Why no draw agrees with the evidence of this level; "" where some do."""
     node = question.hardware.node
     if level == 0:
@@ -964,9 +1075,9 @@ def _impossible(
             f"with whole layers in any of the formats {', '.join(question.weights)}"
         )
     alive = np.isfinite(draws.log_weights)
-    if np.any(np.abs(draws.payload.deviation[alive]) < FAR_SD):
+    if np.any(np.abs(draws.payload.batch.deviation[alive]) < FAR_SD):
         return ""
-    speeds = draws.payload.tokens_per_s[alive]
+    speeds = draws.payload.batch.tokens_per_s[alive]
     return (
         f"no model that fits answers at {question.tokens_per_s:g} tokens/s: those nearest to it "
         f"reach {speeds.min():.4g} to {speeds.max():.4g}, more than {FAR_SD:g} standard "

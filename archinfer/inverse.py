@@ -15,6 +15,7 @@ from archinfer.shape import ModelShape
 
 if TYPE_CHECKING:
     from archinfer.hardware import Hardware
+    from archinfer.speculation import SpeculationLaw
 
 __all__ = ["InverseCase", "prior_without", "validate_inverse"]
 
@@ -37,6 +38,7 @@ class InverseCase:
         speculative: whether speculative decoding was used; None: not known.
         context_tokens: context asked of the service.
         weights: formats that come into question.
+        law: of speculation, from a fit without that model; None: the profile's range.
     """
 
     id: str
@@ -47,6 +49,7 @@ class InverseCase:
     speculative: bool | None = None
     context_tokens: int = 8000
     weights: tuple[str, ...] = ("bf16", "fp8", "nvfp4")
+    law: SpeculationLaw | None = None
 
     def question(self) -> Question:
         """What an analyst who knows the speed alone would ask."""
@@ -114,7 +117,13 @@ def validate_inverse(
 def _row(
     case: InverseCase, catalogue: Sequence[Features], samples: int, seed: int
 ) -> dict[str, Any]:
-    posterior = infer(case.question(), samples, seed, prior=prior_without(case.shape, catalogue))
+    posterior = infer(
+        case.question(),
+        samples,
+        seed,
+        prior=prior_without(case.shape, catalogue),
+        law=case.law,
+    )
     truth = {
         "total_params": float(case.shape.total_params),
         "active_params": float(case.shape.active_params),
