@@ -302,6 +302,7 @@ class PredictRow(BaseModel):
     bottleneck: str = Field(description="a term of time_s, or the limit that is exceeded")
     limit: str = Field(description="what binds, in words")
     what_would_help: list[ChangeOutput]
+    notes: list[str] = Field(description="what to know before the figures are used")
 
 
 class PredictOutput(BaseModel):
