@@ -305,7 +305,10 @@ def _table(console: Console, title: str, headings: list[str], rows: list[list[st
     )
     left = {"", "model", "weights", "limit", "what", "value", "source"}
     for heading in headings:
-        table.add_column(heading, justify="left" if heading in left else "right", overflow="fold")
+        text = heading in left
+        table.add_column(
+            heading, justify="left" if text else "right", overflow="fold", no_wrap=not text
+        )
     for cells in rows:
         table.add_row(*[Text(cell) for cell in cells])
     console.print(table)
