@@ -1,0 +1,218 @@
+"""The command line as a whole: start-up, help, version, exit codes, completion, hooks."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+import yaml
+
+from archinfer import cli, yamlfile
+from archinfer.errors import InputError, MeasurementError
+from tests.cli import run
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAVY = ("numpy", "scipy", "pydantic", "yaml", "matplotlib")
+LIGHT_OWN = {"archinfer", "archinfer.cli", "archinfer.__main__", "archinfer.errors"}
+
+COMMANDS = [
+    [command.name or command.callback.__name__]  # type: ignore[union-attr]
+    for command in cli.app.registered_commands
+] + [
+    [group.name, command.name or command.callback.__name__]  # type: ignore[union-attr]
+    for group in cli.app.registered_groups
+    for command in group.typer_instance.registered_commands  # type: ignore[union-attr]
+]
+
+
+def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("_ARCHINFER", "COV_CORE"))}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        cwd=ROOT,
+        env=clean | {"PYTHONIOENCODING": "utf-8", "NO_COLOR": "1", "COLUMNS": "100"} | environment,
+    )
+
+
+def loaded(*arguments: str) -> set[str]:
+    """Modules in memory after `archinfer ARGUMENTS`."""
+    code = (
+        "import sys\n"
+        f"sys.argv = ['archinfer', *{arguments!r}]\n"
+        "from archinfer.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print('MODULES', *sys.modules)"
+    )
+    done = python("-c", code)
+    assert not done.stderr, done.stderr
+    return set(done.stdout.rpartition("MODULES")[2].split())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["solve", "--help"],
+                                       ["check", "--help"], ["hardware", "--help"]])  # fmt: skip
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    modules = loaded(*arguments)
+    # Newer versions of typer read the parameters of a command with pydantic themselves.
+    heavy = set(HEAVY) - ({"pydantic"} if "typer._adapters" in modules else set())
+    assert not {m for m in modules if m.split(".")[0] in heavy}
+    own = {m for m in modules if m.split(".")[0] == "archinfer"}
+    assert {m for m in own if not m.startswith("archinfer.commands")} <= LIGHT_OWN
+
+
+def test_the_test_above_can_fail() -> None:
+    assert {"numpy", "pydantic", "archinfer.hardware"} <= loaded("hardware", "list")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [ROOT / "archinfer" / "cli.py", *sorted((ROOT / "archinfer" / "commands").glob("*.py"))],
+    ids=lambda p: p.stem,
+)
+def test_commands_import_nothing_heavy_at_module_level(path: Path) -> None:
+    """Only the standard library, typer and other commands: all else inside the functions."""
+    allowed = {*sys.stdlib_module_names, "typer"}
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        else:
+            continue
+        for name in names:
+            own = name == "archinfer.commands" or name.startswith("archinfer.commands.")
+            assert own or name.split(".")[0] in allowed, f"{path.name} imports {name}"
+
+
+def test_help_names_every_command() -> None:
+    listed = python("-m", "archinfer", "--help")
+    assert listed.returncode == 0 and not listed.stderr
+    for command in COMMANDS:
+        assert command[0] in listed.stdout
+    assert "Exit codes: 0" in " ".join(listed.stdout.split())
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_has_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    done = run(capsys, *command, "--help")
+    assert done.code == 0 and not done.err
+    assert "Usage: archinfer " + " ".join(command) in done.out
+    short = run(capsys, *command, "-h")
+    assert short.out == done.out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert run(capsys, "--version").out == f"archinfer {project['version']}\n"
+    assert version("archinfer") == project["version"]
+
+
+def test_module_and_script_are_the_same() -> None:
+    assert python("-m", "archinfer", "--version").stdout.startswith("archinfer ")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["scripts"] == {"archinfer": "archinfer.cli:main"}
+
+
+def test_exit_codes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = ["--nodes", "1", "--total", "1T:", "--architectures", "0"]
+    assert run(capsys, "solve", *nothing).code == 0
+    for wrong in (["solve", "--nodes", "none"], ["nonsense"], ["solve", "--nonsense"],
+                  ["hardware", "show", "wse-33"]):  # fmt: skip
+        done = run(capsys, *wrong)
+        assert done.code == 2
+        assert done.err and not done.out
+        assert "Traceback" not in done.err
+    assert "did you mean 'wse-3'" in done.err
+
+    def fails(error: Exception) -> int:
+        def app() -> None:
+            raise error
+
+        monkeypatch.setattr(cli, "app", app)
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        return int(stopped.value.code or 0)
+
+    assert fails(InputError("x")) == 2
+    assert capsys.readouterr().err == "error: x\n"
+    assert fails(MeasurementError("y")) == 1
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "archinfer", "hardware", "list"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    os.close(writer)
+    assert done.returncode in (0, 1)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("words", "offered"), [
+    ("archinfer ", {"solve", "predict", "check", "schema", "hardware"}),
+    ("archinfer sol", {"solve"}),
+    ("archinfer hardware ", {"list", "show", "lint"}),
+    ("archinfer solve --obs", {"--observed"}),
+    ("archinfer check --format ", {"table", "json", "junit", "github"}),
+])  # fmt: skip
+def test_bash_completion(words: str, offered: set[str]) -> None:
+    position = str(len(words.split()) - (0 if words.endswith(" ") else 1))
+    done = python(
+        "-c", "import sys; sys.argv = ['archinfer']; from archinfer.cli import main; main()",
+        _ARCHINFER_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=position,
+    )  # fmt: skip
+    assert not done.stderr
+    assert offered <= set(done.stdout.split())
+    if not words.endswith(" "):
+        assert all(o.startswith(words.split()[-1]) for o in done.stdout.split())
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str) -> None:
+    done = python(
+        "-c", "import sys; sys.argv = ['archinfer']; from archinfer.cli import main; main()",
+        _ARCHINFER_COMPLETE=f"source_{shell}",
+    )  # fmt: skip
+    assert done.returncode == 0 and not done.stderr
+    assert "_ARCHINFER_COMPLETE" in done.stdout
+
+
+def test_pre_commit_hooks_run_commands_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    hooks = yamlfile.load(ROOT / ".pre-commit-hooks.yaml").data
+    samples = {
+        "archinfer-hardware": "hardware/wse-3.yaml",
+        "archinfer-check": "tests/checks/a.yaml",
+    }
+    for hook in hooks:
+        assert {"id", "name", "entry", "language", "files"} <= set(hook)
+        assert hook["language"] == "python"
+        program, *words = hook["entry"].split()
+        assert program == "archinfer"
+        assert run(capsys, *words, "--help").code == 0
+    assert len({hook["id"] for hook in hooks}) == len(hooks)
+    assert set(samples) <= {hook["id"] for hook in hooks}
+
+
+def test_the_workflow_calls_the_same_script() -> None:
+    path = ROOT / ".github" / "workflows" / "ci.yml"
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    (job,) = workflow["jobs"].values()
+    assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
+    assert any(step.get("run", "").strip() == "bash .ci/run" for step in job["steps"])
+    # YAML 1.1 reads the key `on` as true.
+    assert {"push", "pull_request"} <= set(workflow[True])
