@@ -1,0 +1,262 @@
+"""Charts as data: axes, marks and words, drawn by `plots` (matplotlib) and `svg` (the report).
+
+A chart says what is shown, never how: both renderers draw the same numbers with the same words,
+and tests compare those.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from archinfer.report.text import compact
+
+__all__ = [
+    "CIVIDIS",
+    "COLOURS",
+    "DASHES",
+    "HATCHES",
+    "Axis",
+    "Band",
+    "Bars",
+    "Box",
+    "Cells",
+    "Chart",
+    "Curve",
+    "Mark",
+    "Note",
+    "Panel",
+    "Points",
+    "text_width",
+    "ticks",
+]
+
+COLOURS = {
+    "ink": "#1a1a1a",
+    "grey": "#6b6b6b",
+    "orange": "#e69f00",
+    "sky": "#56b4e9",
+    "green": "#009e73",
+    "yellow": "#f0e442",
+    "blue": "#0072b2",
+    "red": "#d55e00",
+    "purple": "#cc79a7",
+}
+"""Okabe and Ito, Color Universal Design (2008): told apart in every form of colour blindness."""
+
+CIVIDIS = (
+    "#00224e", "#123570", "#3b496c", "#575d6d", "#707173",
+    "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838",
+)  # fmt: skip
+"""Ten steps of cividis (Nunez, Anderton and Renslow 2018): lightness rises evenly, so that the
+order survives colour blindness and grey print."""
+
+DASHES: tuple[tuple[float, ...], ...] = ((), (6.0, 2.5), (1.5, 2.0), (6.0, 2.0, 1.5, 2.0))
+"""Line styles, in the order of series: on and off lengths."""
+
+HATCHES = ("", "/", "\\", ".", "x", "|", "-", "+", "o")
+"""Fill patterns, in matplotlib's letters."""
+
+_TICKS_FEW = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis.
+
+    Attributes:
+        label: quantity with its unit.
+        low, high: ends, in the unit of the label.
+        log: logarithmic.
+        categories: names at 0, 1, 2, ... instead of numbers.
+    """
+
+    label: str
+    low: float
+    high: float
+    log: bool = True
+    categories: tuple[str, ...] = ()
+
+    def fraction(self, value: float) -> float:
+        """Where `value` lies between the ends: 0 at low, 1 at high."""
+        if self.log:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+
+def ticks(axis: Axis, most: int = 7) -> list[tuple[float, str]]:
+    """Tick positions within the axis and their words, at most about `most`."""
+    if axis.categories:
+        return [(float(i), name) for i, name in enumerate(axis.categories)]
+    if not axis.log:
+        return _linear(axis, most)
+    first, last = math.floor(math.log10(axis.low)), math.ceil(math.log10(axis.high))
+    inside: list[float] = []
+    for steps in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0)):
+        inside = [
+            s * 10.0**d
+            for d in range(first, last + 1)
+            for s in steps
+            if axis.low * (1 - 1e-9) <= s * 10.0**d <= axis.high * (1 + 1e-9)
+        ]
+        if len(inside) > _TICKS_FEW:
+            break
+    if len(inside) < _TICKS_FEW:
+        return _linear(axis, most)
+    stride = math.ceil(len(inside) / most)
+    return [(v, compact(v)) for v in inside[::stride]]
+
+
+def _linear(axis: Axis, most: int) -> list[tuple[float, str]]:
+    raw = (axis.high - axis.low) / most
+    magnitude = 10.0 ** math.floor(math.log10(raw))
+    step = next(s * magnitude for s in (1.0, 2.0, 5.0, 10.0) if s * magnitude >= raw)
+    start = math.ceil(axis.low / step - 1e-9)
+    count = math.floor(axis.high / step + 1e-9) - start + 1
+    return [(v, compact(v) if v else "0") for v in ((start + i) * step for i in range(count))]
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """The area between two curves."""
+
+    x: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+    colour: str
+    hatch: str = ""
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A line through points."""
+
+    x: Sequence[float]
+    y: Sequence[float]
+    colour: str = "ink"
+    dash: tuple[float, ...] = ()
+    width: float = 1.6
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Coloured cells.
+
+    Attributes:
+        x, y: edges, ascending.
+        steps: for each row of cells (along y) and column the step, -1 where there is nothing.
+        colours: of the steps.
+        bounds: words at the lower edge of each step and the upper edge of the last; or as many
+            as steps, then each names its step.
+        label: what the colour says, with its unit.
+        clip: corners (x, y) of the polygon outside which nothing is coloured; empty: none.
+    """
+
+    x: Sequence[float]
+    y: Sequence[float]
+    steps: Sequence[Sequence[int]]
+    colours: tuple[str, ...]
+    bounds: tuple[str, ...]
+    label: str
+    clip: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Markers, with error bars where ends are given; `names` may be empty texts."""
+
+    x: Sequence[float]
+    y: Sequence[float]
+    colour: str = "ink"
+    marker: str = "circle"
+    label: str = ""
+    names: Sequence[str] = ()
+    x_ends: tuple[Sequence[float], Sequence[float]] | None = None
+    y_ends: tuple[Sequence[float], Sequence[float]] | None = None
+    size: float = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle that marks a range of both quantities."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    label: str
+    colour: str = "red"
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Horizontal bars from `start` to `end` at `y`; `texts` stand right of them."""
+
+    y: Sequence[float]
+    start: Sequence[float]
+    end: Sequence[float]
+    colours: Sequence[str]
+    hatches: Sequence[str]
+    texts: Sequence[str] = ()
+    label: str = ""
+    height: float = 0.62
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Words at a place; `dx` and `dy` shift them by points (dy upwards)."""
+
+    x: float
+    y: float
+    text: str
+    anchor: str = "middle"
+    angle: float = 0.0
+    colour: str = "ink"
+    dx: float = 0.0
+    dy: float = 0.0
+
+
+Mark = Band | Curve | Cells | Points | Box | Bars | Note
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One pair of axes.
+
+    Attributes:
+        title: what is shown.
+        text: the same in words, for those who cannot see it.
+        x, y: axes.
+        marks: drawn in order.
+        legend: list labelled marks.
+        small: a small multiple.
+    """
+
+    title: str
+    text: str
+    x: Axis
+    y: Axis
+    marks: tuple[Mark, ...]
+    legend: bool = True
+    small: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Panels in rows under one title, with the sources of the figures."""
+
+    title: str
+    rows: tuple[tuple[Panel, ...], ...]
+    caption: str
+    widths: tuple[float, ...] = field(default=())
+
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        """All panels, row by row."""
+        return tuple(p for row in self.rows for p in row)
+
+
+def text_width(text: str, size: float) -> float:
+    """About how wide `text` is in a proportional face of `size`."""
+    return 0.56 * size * len(text)

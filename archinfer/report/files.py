@@ -1,0 +1,54 @@
+"""Writing result files: whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+from archinfer.errors import FileError, InputError
+
+__all__ = ["check_target", "write_atomic"]
+
+
+def check_target(option: str, path: str) -> None:
+    """Refuse a path that no file can be written to.
+
+    Raises:
+        InputError: the folder is missing, or the path is a folder.
+    """
+    if os.path.isdir(path):
+        raise InputError(f"{option}: {path!r} is a folder, expected a file")
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise InputError(f"{option}: there is no folder {folder!r} to write {path!r} in")
+
+
+def write_atomic(path: str, content: bytes) -> None:
+    """Write `content` to `path`, replacing what is there; on failure what was there stays.
+
+    Raises:
+        FileError: the system refuses.
+    """
+    made = ""
+    try:
+        # A link keeps pointing: its target is what gets replaced.
+        target = os.path.realpath(path)
+        folder = os.path.dirname(target)
+        handle, made = tempfile.mkstemp(dir=folder, prefix=".archinfer-")
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.chmod(made, _mode(target))
+        os.replace(made, target)
+    except OSError as error:
+        if made and os.path.exists(made):
+            os.unlink(made)
+        raise FileError(path, f"cannot be written: {error.strerror or error}") from None
+
+
+def _mode(target: str) -> int:
+    try:
+        return os.stat(target).st_mode & 0o777
+    except OSError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask

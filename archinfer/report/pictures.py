@@ -1,0 +1,642 @@
+"""What each answer shows as a chart: `solve` and `predict`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from archinfer.question import ANY
+from archinfer.report.chart import (
+    CIVIDIS,
+    DASHES,
+    Axis,
+    Band,
+    Bars,
+    Box,
+    Cells,
+    Chart,
+    Curve,
+    Mark,
+    Note,
+    Panel,
+    Points,
+    text_width,
+)
+from archinfer.report.text import compact
+from archinfer.report.text import seconds as _plain_seconds
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from archinfer.answer import Answer
+    from archinfer.inference import Posterior
+    from archinfer.report.predict import Row
+    from archinfer.report.region import Outline
+    from archinfer.shape import FloatArray
+    from archinfer.solver import Region
+
+__all__ = [
+    "TERM_STYLES",
+    "catalogue_points",
+    "posterior_panels",
+    "predict_chart",
+    "sizes_panel",
+    "solve_chart",
+    "sources",
+    "speeds_panel",
+    "terms_panel",
+    "time_panel",
+]
+
+GRID = 44
+NAMED = 9
+MASSES = (0.5, 0.9, 0.99)
+MASS_COLOURS = ("#2f6f9f", "#8ab8d9", "#d3e4f1")
+
+TERM_STYLES = {
+    "weights": ("blue", ""),
+    "kv": ("sky", "/"),
+    "compute": ("green", "."),
+    "reductions": ("red", "\\"),
+    "fixed": ("orange", "x"),
+    "links": ("purple", "|"),
+    "head": ("yellow", "-"),
+    "queue": ("grey", "+"),
+    "draft": ("ink", "o"),
+}
+"""Colour and hatch of each term of the time, the same in every picture."""
+
+SHORT_NAMES = {"speed (not faster)": "not faster than observed", "definition": "total = active"}
+
+
+def seconds(value: float) -> str:
+    """A time with its unit, micro as µ."""
+    return _plain_seconds(value).replace(" us", " µs")
+
+
+def sources(hardware: Any) -> str:
+    """Caption: profile, version, and which of its figures are fitted, estimated or set."""
+    from importlib.metadata import version
+
+    unsure = [
+        f["key"]
+        for f in hardware.provenance()
+        if f["estimate"] or f["log_sd"] or f["source"] == "set by hand"
+    ]
+    text = f"archinfer {version('archinfer')}, profile {hardware.name}."
+    if unsure:
+        text += f" Fitted, estimated or set by hand: {', '.join(unsure)}."
+    return f"{text} Sources: archinfer hardware show {hardware.name}."
+
+
+def solve_chart(answer: Answer) -> Chart:
+    """Sizes, depth against nodes and, for an observed speed, what it taught.
+
+    Raises:
+        InputError: nothing is feasible, so there is nothing to draw.
+    """
+    from archinfer.errors import InputError
+    from archinfer.report.solve import headline
+
+    if not answer.feasible:
+        raise InputError("nothing is feasible: there is no region to draw")
+    rows: list[tuple[Panel, ...]] = [(sizes_panel(answer), nodes_panel(answer))]
+    posterior = answer.posterior
+    if posterior is not None and posterior.possible:
+        rows.append(posterior_panels(posterior))
+    caption = sources(answer.question.hardware)
+    return Chart(headline(answer), tuple(rows), caption, (1.2, 1.0))
+
+
+def sizes_panel(answer: Answer) -> Panel:
+    """Total against active parameters: region, edges, known models, what the user knows."""
+    from archinfer.constraints import constraints
+    from archinfer.report.region import outlines
+
+    region, question = answer.region, answer.question
+    found = outlines(region)
+    lows, highs = (np.concatenate([getattr(o, k) for o in found]) for k in ("low", "high"))
+    actives = np.concatenate([o.active for o in found])
+    # Room at the left and right for the names of edges, and above for the legend.
+    x = _roomy("active parameters", actives, 0.09, 0.09)
+    y = _roomy("total parameters", np.concatenate([lows, highs]), 0.06, 0.28)
+    posterior = answer.posterior
+    if posterior is not None and posterior.possible:
+        marks: list[Mark] = [_density_cells(posterior, x, y)]
+        said = "shading: posterior probability"
+    else:
+        marks = [_speed_cells(region, found)]
+        said = "shading: speed of the fastest model there"
+    for outline in found:
+        dash = DASHES[question.weights.index(outline.weights) % len(DASHES)]
+        label = f"most total, {outline.weights}"
+        marks.append(Curve(outline.active.tolist(), outline.high.tolist(), dash=dash, label=label))
+    for edge in (0, -1):
+        sides = [(o.active[edge], o.low[edge], o.high[edge]) for o in found]
+        at, low, high = (min if edge == 0 else max)(sides)
+        marks.append(Curve([float(at)] * 2, [float(low), float(high)]))
+    widest = _widest(found)
+    marks.append(Curve(widest.active.tolist(), widest.low.tolist(), width=1.2))
+    kinds: dict[str, str] = {c.name: c.kind for c in constraints(question)}
+    marks += [n for o in found for n in _edge_notes(o, o is widest, kinds)]
+    marks += _catalogue_marks(x, y)
+    if question.total != ANY or question.active != ANY:
+        box = _clipped(question.active, x), _clipped(question.total, y)
+        marks.append(Box(*box, "what you said is known"))
+    total, active = answer.ranges["total_params"], answer.ranges["active_params"]
+    text = (
+        f"Feasible total parameters from {compact(total.low.value)} to "
+        f"{compact(total.high.value)} ({total.high.by}) over active parameters from "
+        f"{compact(active.low.value)} ({active.low.by}) to {compact(active.high.value)} "
+        f"({active.high.by}); {said}."
+    )
+    return Panel("Which sizes are possible", text, x, y, tuple(marks))
+
+
+def _roomy(label: str, values: FloatArray, below: float, above: float) -> Axis:
+    """A logarithmic axis around `values`, with room in shares of their span."""
+    low, high = np.log(values.min()), np.log(values.max())
+    span = max(high - low, 0.2)
+    return Axis(label, float(np.exp(low - below * span)), float(np.exp(high + above * span)))
+
+
+def _widest(found: list[Outline]) -> Outline:
+    return max(found, key=lambda o: float(np.log(o.high).max() - np.log(o.low).min()))
+
+
+def _clipped(limits: tuple[float, float], axis: Axis) -> tuple[float, float]:
+    low, high = limits
+    if low == high:
+        low, high = low / 1.025, high * 1.025
+    return max(low, axis.low), min(high, axis.high)
+
+
+def _speed_cells(region: Region, found: list[Outline]) -> Cells:
+    from archinfer.report.region import speed_grid
+
+    clip = _union(found)
+    corners = np.array(clip)
+    x, y = (np.geomspace(v.min(), v.max(), GRID + 1) for v in corners.T)
+    speed = speed_grid(region, np.sqrt(x[1:] * x[:-1]), np.sqrt(y[1:] * y[:-1]))
+    steps, bounds = _stepped(speed)
+    gained = region.question.speculation[1]
+    # Cells that the edge crosses have their centre outside: they take a neighbour's colour.
+    for _ in range(2):
+        steps = _grown(steps)
+    return Cells(
+        x.tolist(),
+        y.tolist(),
+        steps.tolist(),
+        CIVIDIS,
+        bounds,
+        f"tokens/s of the fastest model there, {gained:g} accepted a pass",
+        clip,
+    )
+
+
+def _union(found: list[Outline]) -> tuple[tuple[float, float], ...]:
+    """Corners of the outline over all formats."""
+    grid = np.unique(np.concatenate([o.active for o in found]))
+    logs = np.log(grid)
+
+    def on_grid(name: str, outside: float) -> list[FloatArray]:
+        return [
+            np.interp(logs, np.log(o.active), np.log(getattr(o, name)), left=outside, right=outside)
+            for o in found
+        ]
+
+    top = np.exp(np.max(on_grid("high", -np.inf), axis=0))
+    bottom = np.exp(np.min(on_grid("low", np.inf), axis=0))
+    upper = list(zip(grid.tolist(), top.tolist(), strict=True))
+    lower = list(zip(grid.tolist(), bottom.tolist(), strict=True))
+    return (*upper, *reversed(lower))
+
+
+def _stepped(values: FloatArray) -> tuple[NDArray[np.intp], tuple[str, ...]]:
+    """Values in steps of equal ratio, -1 for nan, and the words at the ends of each step."""
+    finite = values[np.isfinite(values)]
+    bounds = np.geomspace(finite.min() / 1.001, finite.max() * 1.001, len(CIVIDIS) + 1)
+    steps = np.where(np.isfinite(values), np.digitize(values, bounds) - 1, -1)
+    return np.clip(steps, -1, len(CIVIDIS) - 1), tuple(compact(b, 2) for b in bounds)
+
+
+def _grown(steps: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Empty cells beside others get the largest step of those above, below, left and right."""
+    padded = np.pad(steps, 1, constant_values=-1)
+    beside = [padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:]]
+    return np.where(steps < 0, np.max(np.stack(beside), axis=0), steps)
+
+
+def _density_cells(posterior: Posterior, x: Axis, y: Axis) -> Cells:
+    """Smallest sets of cells that hold 50, 90 and 99 % of the posterior."""
+    active, weights = posterior.density("active_params")
+    total, _ = posterior.density("total_params")
+    asked = posterior.question.active, posterior.question.total
+    edges = [
+        np.geomspace(*_clipped(limits, axis), 37 if limits == ANY else 19)
+        for limits, axis in zip(asked, (x, y), strict=True)
+    ]
+    mass, _, _ = np.histogram2d(active, total, bins=(edges[0], edges[1]), weights=weights)
+    for _ in range(2):
+        mass = _smooth(_smooth(mass).T).T
+    mass = mass.T
+    order = np.argsort(-mass, axis=None)
+    held = np.cumsum(mass.ravel()[order])
+    before = held - mass.ravel()[order]
+    steps = np.full(mass.size, -1)
+    for i in reversed(range(len(MASSES))):
+        steps[order[before < MASSES[i] * held[-1]]] = i
+    steps[mass.ravel() <= 0.0] = -1
+    return Cells(
+        edges[0].tolist(),
+        edges[1].tolist(),
+        steps.reshape(mass.shape).tolist(),
+        MASS_COLOURS,
+        tuple(f"{100 * m:.0f} %" for m in MASSES),
+        "smallest area with that part of the posterior probability",
+    )
+
+
+def _smooth(mass: FloatArray) -> FloatArray:
+    """(1, 2, 1) / 4 along the first axis: evens out the noise of the draws."""
+    padded = np.pad(mass, ((1, 1), (0, 0)), mode="edge")
+    return np.asarray((padded[:-2] + 2.0 * padded[1:-1] + padded[2:]) / 4.0)
+
+
+def _edge_notes(outline: Outline, widest: bool, kinds: dict[str, str]) -> list[Note]:
+    """Names of the constraints along the edges; shared edges only once."""
+    active = outline.active.tolist()
+
+    def named(by: str) -> str:
+        kind = kinds.get(by, "")
+        return f"{SHORT_NAMES.get(by, by)} ({kind})" if kind else by
+
+    notes = []
+    for names, values, above in (
+        (outline.high_by, outline.high, True),
+        (outline.low_by, outline.low, False),
+    ):
+        for name, start, stop in _runs(names):
+            own = above and name == "capacity"
+            if own:
+                text = f"{name}, {outline.weights}"
+                notes.append(Note(active[start], float(values[start]), text, "start", dy=4.0))
+            elif widest and stop - start >= len(names) // 12:
+                middle = (start + stop - 1) // 2
+                at = active[middle], float(values[middle])
+                end, dx, dy = ("end", -6.0, 2.0) if above else ("start", 6.0, -10.0)
+                notes.append(Note(*at, named(name), end, dx=dx, dy=dy))
+    if widest:
+        for edge, by, dx in ((0, outline.left_by, -8.0), (-1, outline.right_by, 9.0)):
+            middle_y = float(np.sqrt(outline.low[edge] * outline.high[edge]))
+            notes.append(Note(active[edge], middle_y, named(by), angle=90.0, dx=dx))
+    return notes
+
+
+def _runs(names: Sequence[str]) -> list[tuple[str, int, int]]:
+    """(name, start, stop) of stretches of one name."""
+    runs: list[tuple[str, int, int]] = []
+    for i, name in enumerate(names):
+        if runs and runs[-1][0] == name:
+            runs[-1] = (name, runs[-1][1], i + 1)
+        else:
+            runs.append((name, i, i + 1))
+    return runs
+
+
+def catalogue_points() -> list[tuple[str, float, float]]:
+    """(name, active, total) of the open models, largest first, one of each size."""
+    from archinfer import catalogue
+
+    found: dict[tuple[int, int], str] = {}
+    for name in catalogue.names():
+        record = catalogue.entry(name)
+        found.setdefault((record.active_params, record.total_params), name)
+    return sorted(
+        ((name, float(a), float(n)) for (a, n), name in found.items()), key=lambda m: -m[2]
+    )
+
+
+def _catalogue_marks(x: Axis, y: Axis) -> list[Mark]:
+    shown = [
+        (name, a, n)
+        for name, a, n in catalogue_points()
+        if x.low <= a <= x.high and y.low <= n <= y.high
+    ]
+    if not shown:
+        return []
+    names = _names_that_fit(shown, x, y)
+    return [
+        Points(
+            [a for _, a, _ in shown],
+            [n for _, _, n in shown],
+            colour="orange",
+            label="open models",
+            names=names,
+        )
+    ]
+
+
+def _names_that_fit(shown: list[tuple[str, float, float]], x: Axis, y: Axis) -> list[str]:
+    """Names for a few points, largest first, none over another; "" for the rest."""
+    width, height, size = 430.0, 330.0, 10.5
+    taken: list[tuple[float, float, float, float]] = []
+    names = []
+    for name, a, n in shown:
+        left, middle = x.fraction(a) * width + 5.0, y.fraction(n) * height
+        box = (left, middle - 8.0, left + text_width(name, size), middle + 8.0)
+        free = all(box[2] < t[0] or t[2] < box[0] or box[3] < t[1] or t[3] < box[1] for t in taken)
+        if free and box[2] < width and len(taken) < NAMED:
+            taken.append(box)
+            names.append(name)
+        else:
+            names.append("")
+    return names
+
+
+def nodes_panel(answer: Answer) -> Panel:
+    """Layers against nodes: which pairs are feasible, and the largest total of each."""
+    region, question = answer.region, answer.question
+    slices = region.slices
+    node, asked = question.hardware.node, question.nodes[1]
+    top = float(min(asked, 1.3 * max(slices.nodes.max(), 4.0)))
+    columns = _edges(slices.layers.min(), slices.layers.max())
+    rows = _edges(1.0, top)
+    largest = np.full((len(rows) - 1, len(columns) - 1), np.nan)
+    at = (
+        np.searchsorted(rows, slices.nodes, side="right") - 1,
+        np.searchsorted(columns, slices.layers, side="right") - 1,
+    )
+    np.fmax.at(largest, at, region.total_high)
+    # Nodes may stay idle: what fits on fewer fits on more.
+    largest = np.fmax.accumulate(largest, axis=0)
+    steps, bounds = _stepped(largest)
+    x = Axis("layers", float(columns[0]) - 1.0, float(columns[-1]) + 1.0, log=False)
+    y = Axis(f"{node}s there", 0.0, 1.22 * top, log=False)
+    marks: list[Mark] = [
+        Cells(
+            columns.tolist(),
+            rows.tolist(),
+            steps.tolist(),
+            CIVIDIS,
+            bounds,
+            f"largest total parameters that fit with at most so many {node}s",
+        )
+    ]
+    if asked <= y.high:
+        marks.append(Curve([x.low, x.high], [asked, asked], dash=DASHES[1]))
+        word = f"{asked:,} {node}{'' if asked == 1 else 's'} asked"
+        marks.append(Note(x.high, asked, word, "end", dx=-3.0, dy=4.0))
+    if question.hardware.spatial:
+        marks += _per_node(x, y, node, asked)
+    posterior = answer.posterior
+    if posterior is not None and posterior.possible:
+        marks.append(_draws(posterior, x, y))
+    span = answer.ranges["layers"]
+    text = (
+        f"Feasible layers from {span.low.value:.0f} ({span.low.by}) to {span.high.value:.0f} "
+        f"({span.high.by}) on up to {asked:,} {node}s. Colour: the largest total parameters."
+    )
+    return Panel(f"Layers and {node}s", text, x, y, tuple(marks))
+
+
+def _edges(low: float, high: float, most: int = 128) -> FloatArray:
+    """Cell edges around whole numbers; several numbers a cell where there are many."""
+    width = max(1.0, math.ceil((high - low + 1.0) / most))
+    count = math.ceil((high - low + 1.0) / width)
+    return np.asarray(low - 0.5 + width * np.arange(count + 1))
+
+
+def _per_node(x: Axis, y: Axis, node: str, asked: int) -> list[Mark]:
+    """Lines of one, two and four layers a node."""
+    marks: list[Mark] = []
+    for held in (1, 2, 4):
+        first, last = x.low, min(x.high, asked * held)
+        if last <= first:
+            continue
+        marks.append(Curve([first, last], [first / held, last / held], "ink", DASHES[2], 1.2))
+        text = f"{held} layer{'' if held == 1 else 's'} a {node}"
+        depth = first + 0.85 * (last - first)
+        marks.append(Note(depth, depth / held, text, anchor="end", dx=-6.0, dy=3.0))
+    return marks
+
+
+def _draws(posterior: Posterior, x: Axis, y: Axis) -> Points:
+    layers, weights = posterior.density("layers")
+    nodes, _ = posterior.density("nodes")
+    count = 150
+    chosen = np.searchsorted(np.cumsum(weights), (np.arange(count) + 0.5) / count)
+    chosen = np.minimum(chosen, len(weights) - 1)
+    inside = (layers[chosen] < x.high) & (layers[chosen] > x.low) & (nodes[chosen] < y.high)
+    chosen = chosen[inside]
+    return Points(
+        layers[chosen].tolist(),
+        nodes[chosen].tolist(),
+        colour="red",
+        marker="cross",
+        label="draws of the posterior",
+        size=2.5,
+    )
+
+
+def posterior_panels(posterior: Posterior) -> tuple[Panel, ...]:
+    """Each quantity's probability before any evidence and after all of it."""
+    from archinfer.report.posterior import NAMES
+
+    panels = []
+    assert posterior.prior is not None
+    for name, m in posterior.marginals.items():
+        values, weights = posterior.density(name)
+        batch, prior_weights = posterior.prior
+        before = getattr(batch, name)
+        low, high = (float(v) for v in _weighted_quantiles(before, prior_weights, (0.005, 0.995)))
+        low, high = min(low, m.p05 / 1.2), max(high, m.p95 * 1.2)
+        edges = np.geomspace(low, high, 31)
+        after, prior = (
+            np.histogram(v, bins=edges, weights=w)[0]
+            for v, w in ((values, weights), (before, prior_weights))
+        )
+        after, prior = _smooth(after[:, None])[:, 0], _smooth(prior[:, None])[:, 0]
+        peak = float(max(after.max(), prior.max()))
+        centres = np.sqrt(edges[1:] * edges[:-1])
+        zero = np.zeros(len(centres)).tolist()
+        marks: list[Mark] = [
+            Band(
+                centres.tolist(),
+                zero,
+                (100 * after).tolist(),
+                "sky",
+                label="with the observation",
+            ),
+            Curve(centres.tolist(), (100 * prior).tolist(), "ink", DASHES[1], 1.4, label="prior"),
+            Points(
+                [m.p50],
+                [106 * peak],
+                "blue",
+                "circle",
+                "median and 90 %",
+                x_ends=([m.p05], [m.p95]),
+            ),
+        ]
+        source = "nodes" if m.nodes_bits > m.speed_bits else "speed"
+        verdict = (
+            "given"
+            if m.given
+            else f"identified by the {source}"
+            if m.identified
+            else "not identified"
+        )
+        panels.append(
+            Panel(
+                f"{NAMES[name]}: {verdict}",
+                f"90 % between {compact(m.p05)} and {compact(m.p95)}, median {compact(m.p50)}; "
+                f"{m.information_bits:.1f} bits learnt, {m.nodes_bits:.1f} from the nodes and "
+                f"{m.speed_bits:.1f} from the speed: {verdict}.",
+                Axis(NAMES[name], low, high),
+                Axis("probability per bin in %", 0.0, 115 * peak, log=False),
+                tuple(marks),
+                legend=name == next(iter(posterior.marginals)),
+                small=True,
+            )
+        )
+    return tuple(panels)
+
+
+def _weighted_quantiles(
+    values: FloatArray, weights: FloatArray, at: tuple[float, ...]
+) -> FloatArray:
+    from archinfer.information import quantiles
+
+    return quantiles(values, weights, at)
+
+
+def time_panel(title: str, time_s: dict[str, float]) -> Panel:
+    """Waterfall: one pass, each term starting where the one before ends, largest first."""
+    total = time_s["total"]
+    terms = sorted(
+        ((t, v) for t, v in time_s.items() if t != "total" and v > 0.0), key=lambda x: -x[1]
+    )
+    names = (*(t for t, _ in terms), "total")
+    starts = [0.0, *np.cumsum([v for _, v in terms]).tolist()]
+    micro = 1e6
+    y = list(range(len(names)))
+    bars = Bars(
+        y=y,
+        start=[*(micro * s for s in starts[:-1]), 0.0],
+        end=[*(micro * s for s in starts[1:]), micro * total],
+        colours=[*(TERM_STYLES[t][0] for t, _ in terms), "grey"],
+        hatches=[*(TERM_STYLES[t][1] for t, _ in terms), ""],
+        texts=[f"{seconds(v)}, {v / total:.0%}" for _, v in terms] + [seconds(total)],
+    )
+    words = ", ".join(f"{t} {seconds(v)} ({v / total:.0%})" for t, v in terms)
+    return Panel(
+        title,
+        f"One pass takes {seconds(total)}: {words}.",
+        Axis("time of one pass in µs", 0.0, 1.3 * micro * total, log=False),
+        Axis("", len(names) - 0.4, -0.6, log=False, categories=names),
+        (bars,),
+    )
+
+
+def terms_panel(rows: list[tuple[str, dict[str, float]]]) -> Panel:
+    """Several models: one bar each, its terms one after the other."""
+    micro = 1e6
+    used = [t for t in TERM_STYLES if any(time[t] > 0.0 for _, time in rows)]
+    starts = np.zeros(len(rows))
+    marks: list[Mark] = []
+    y = list(range(len(rows)))
+    for term in used:
+        values = np.array([micro * time[term] for _, time in rows])
+        colour, hatch = TERM_STYLES[term]
+        marks.append(
+            Bars(
+                y=y,
+                start=starts.tolist(),
+                end=(starts + values).tolist(),
+                colours=[colour] * len(rows),
+                hatches=[hatch] * len(rows),
+                label=term,
+            )
+        )
+        starts = starts + values
+    most = float(starts.max())
+    marks += [
+        Note(float(s), i, seconds(time["total"]), anchor="start", dx=4.0, dy=-4.0)
+        for (_, time), s, i in zip(rows, starts, y, strict=True)
+    ]
+    words = "; ".join(f"{name}: {seconds(time['total'])}" for name, time in rows)
+    return Panel(
+        "Time of one pass by term",
+        f"Time of one pass. {words}.",
+        Axis("time of one pass in µs", 0.0, 1.2 * most, log=False),
+        Axis("", len(rows) - 0.4, -0.6, log=False, categories=tuple(name for name, _ in rows)),
+        tuple(marks),
+    )
+
+
+def speeds_panel(rows: list[Row]) -> Panel:
+    """Predicted tokens/s of each model, with its 90 % interval."""
+    y = list(range(len(rows)))
+    ends = [v for row in rows for v in (*row.speed, *row.plain_speed)]
+    marks: list[Mark] = []
+    asked = rows[0].result.deployment
+    series = [("without speculation", "blue", "circle", [row.plain_speed for row in rows])]
+    if asked.accepted_high > 1.0:
+        low, high = asked.accepted_low, asked.accepted_high
+        gain = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+        told = f"{gain} accepted tokens a pass"
+        series.append((told, "red", "square", [row.speed for row in rows]))
+    for k, (label, colour, marker, speeds) in enumerate(series):
+        shift = 0.14 * (2 * k + 1 - len(series))
+        marks.append(
+            Points(
+                [s[1] for s in speeds],
+                [v + shift for v in y],
+                colour,
+                marker,
+                label,
+                x_ends=([s[0] for s in speeds], [s[2] for s in speeds]),
+                size=4.0,
+            )
+        )
+    words = "; ".join(
+        f"{row.name}: {compact(row.speed[0])} to {compact(row.speed[2])}, "
+        f"central {compact(row.speed[1])}"
+        for row in rows
+    )
+    return Panel(
+        "Predicted speed with its 90 % interval",
+        f"Tokens/s of one user. {words}.",
+        Axis("tokens/s of one user", min(ends) / 1.3, max(ends) * 1.3),
+        Axis("", len(rows) - 0.4, -0.6, log=False, categories=tuple(row.name for row in rows)),
+        tuple(marks),
+    )
+
+
+def predict_chart(rows: list[Row]) -> Chart:
+    """Speed with its interval, and the time of one token by term.
+
+    Raises:
+        InputError: no model fits.
+    """
+    from archinfer.errors import InputError
+
+    fitting = [row for row in rows if row.result.fits]
+    if not fitting:
+        raise InputError(f"{rows[0].name} does not fit: {rows[0].result.limit}")
+    hardware = fitting[0].result.hardware
+    times = [(row.name, row.result.to_dict()["time_s"]) for row in fitting]
+    if len(fitting) == 1:
+        panel = time_panel("Time of one pass by term", times[0][1])
+        title = f"{fitting[0].name} on {int(fitting[0].result.nodes):,} {hardware.name}"
+    else:
+        panel = terms_panel(times)
+        title = f"{len(fitting)} models on {hardware.name}"
+    left_out = [row.name for row in rows if not row.result.fits]
+    caption = sources(hardware)
+    if left_out:
+        caption = f"Does not fit: {', '.join(left_out)}. {caption}"
+    return Chart(title, ((panel, speeds_panel(fitting)),), caption, (1.25, 1.0))

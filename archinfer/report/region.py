@@ -1,0 +1,167 @@
+"""The feasible region as outlines and cells to draw: projections of the exact slices.
+
+The region is a union of slices, one for each layer count, mapping and weight format. Over active
+parameters a picture shows the union's outline: for each format the largest and the least total
+of any slice. It is found on a grid of active parameters from the slices that reach furthest at
+each depth, so a corner between two grid points is cut by less than the grid's step, and a hole
+inside the union would not show. `archinfer.solver.Region.contains` is exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archinfer.constraints import Candidate, slacks
+from archinfer.cost import tokens_per_s
+from archinfer.shape import FloatArray
+from archinfer.solver import Region
+
+__all__ = ["Outline", "outlines", "speed_grid"]
+
+UPPER = ("capacity", "sparsity", "speed", "throughput", "total asked")
+LOWER = ("definition", "sparsity", "speed (not faster)", "total asked")
+"""Constraints that can draw the upper and the lower edge of the total."""
+
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Outline:
+    """The outline of one weight format's region over active parameters.
+
+    Attributes:
+        weights: the format.
+        active: grid, shape (n,), only where some total is feasible.
+        low, high: least and largest feasible total there.
+        low_by, high_by: constraint that draws each.
+        left_by, right_by: constraint at the ends of `active`.
+    """
+
+    weights: str
+    active: FloatArray
+    low: FloatArray
+    high: FloatArray
+    low_by: tuple[str, ...]
+    high_by: tuple[str, ...]
+    left_by: str
+    right_by: str
+
+
+def _furthest(region: Region, mine: Index) -> Index:
+    """Of the slices `mine` those that reach furthest in any direction at their depth."""
+    layers = region.slices.layers[mine]
+    kept: list[Index] = []
+    for key in (-region.total_high, region.total_low, -region.active_high, region.active_low):
+        order = mine[np.lexsort((key[mine], layers))]
+        depths = region.slices.layers[order]
+        kept.append(order[np.flatnonzero(np.r_[True, depths[1:] != depths[:-1]])])
+    return np.unique(np.concatenate(kept))
+
+
+def _drawn_by(
+    region: Region, total: FloatArray, active: FloatArray, slot: Index, names: tuple[str, ...]
+) -> tuple[str, ...]:
+    part = region.slices.take(slot)
+    found = slacks(
+        Candidate(region.question, total, active, part.layers, part.mapping, part.weight_bits)
+    )
+    present = [n for n in names if n in found]
+    distance = np.stack([np.abs(np.broadcast_to(found[n], total.shape)) for n in present])
+    return tuple(present[i] for i in np.argmin(distance, axis=0))
+
+
+def outlines(region: Region, points: int = 72) -> list[Outline]:
+    """The outline of each weight format that has any feasible model, in the question's order."""
+    found = []
+    for position, name in enumerate(region.question.weights):
+        mine = np.flatnonzero(region.slices.weights == position)
+        if not len(mine):
+            continue
+        first = int(mine[np.argmin(region.active_low[mine])])
+        last = int(mine[np.argmax(region.active_high[mine])])
+        ends = np.log(region.active_low[first]), np.log(region.active_high[last])
+        inset = 1e-9 * (ends[1] - ends[0])
+        active = np.exp(np.linspace(ends[0] + inset, ends[1] - inset, points))
+        slots = _furthest(region, mine)
+        at, slot = (
+            np.tile(np.arange(points), len(slots)),
+            np.repeat(slots, points),
+        )
+        inside = (region.active_low[slot] <= active[at]) & (active[at] <= region.active_high[slot])
+        at, slot = at[inside], slot[inside]
+        low, high = region.total_interval(active[at], slot)
+        real = low <= high
+        at, slot, low, high = at[real], slot[real], low[real], high[real]
+        tops = _first_of_each(at, np.lexsort((-high, at)))
+        bottoms = _first_of_each(at, np.lexsort((low, at)))
+        here = active[at[tops]]
+        found.append(
+            Outline(
+                weights=name,
+                active=here,
+                low=low[bottoms],
+                high=high[tops],
+                low_by=_drawn_by(region, low[bottoms], here, slot[bottoms], LOWER),
+                high_by=_drawn_by(region, high[tops], here, slot[tops], UPPER),
+                left_by=str(region.active_low_by[first]),
+                right_by=str(region.active_high_by[last]),
+            )
+        )
+    return found
+
+
+def _first_of_each(keys: Index, order: Index) -> Index:
+    ordered = keys[order]
+    return np.asarray(order[np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])])
+
+
+def speed_grid(region: Region, active: FloatArray, total: FloatArray) -> FloatArray:
+    """Tokens/s of the fastest feasible model at each (total, active), at most accepted tokens.
+
+    At the edge that the speed draws this is the speed asked for. Depths are thinned to between
+    ten and thirty, evenly by logarithm.
+
+    Args:
+        active: shape (m,).
+        total: shape (n,).
+
+    Returns:
+        Shape (n, m); nan where nothing is feasible.
+    """
+    slices = region.slices
+    depths = np.unique(slices.layers)
+    count = int(np.clip(1500 * len(depths) / len(slices), 10, 30))
+    wanted = np.geomspace(depths[0], depths[-1], count)
+    kept = depths[np.unique(np.abs(depths[:, None] - wanted).argmin(axis=0))]
+    slots = np.flatnonzero(np.isin(slices.layers, kept))
+    grid_a, grid_n = np.meshgrid(np.arange(len(active)), np.arange(len(total)))
+    column, row = grid_a.ravel(), grid_n.ravel()
+    pairs: list[tuple[Index, Index]] = []
+    for slot in slots:
+        cell = np.flatnonzero(
+            (region.active_low[slot] <= active[column])
+            & (active[column] <= region.active_high[slot])
+            & (region.total_low[slot] <= total[row])
+            & (total[row] <= region.total_high[slot])
+        )
+        pairs.append((cell, np.full(len(cell), slot, dtype=np.intp)))
+    at = np.concatenate([cell for cell, _ in pairs])
+    slot_of = np.concatenate([slot for _, slot in pairs])
+    part = slices.take(slot_of)
+    candidate = Candidate(
+        region.question,
+        total[row[at]],
+        active[column[at]],
+        part.layers,
+        part.mapping,
+        part.weight_bits,
+    )
+    speed = tokens_per_s(candidate.time, region.question.speculation[1])
+    every = [np.broadcast_to(v, at.shape) for v in slacks(candidate).values()]
+    feasible = np.min(np.stack(every), axis=0) >= 0.0
+    best = np.full(len(column), -np.inf)
+    np.maximum.at(best, at[feasible], np.asarray(speed)[feasible])
+    return np.where(np.isfinite(best), best, np.nan).reshape(len(total), len(active))
