@@ -269,6 +269,7 @@ class Attention:
                 window_tokens=inf if self.window is None else float(self.window),
                 read_tokens=inf if self.indexer is None else float(self.indexer.top_k),
                 macs_per_token=float(self.heads * (self.head_dim + self.value_dim)),
+                shards=float(self.kv_heads),
             ),
         )
 
@@ -383,6 +384,7 @@ class LatentAttention:
                 window_tokens=inf if self.window is None else float(self.window),
                 read_tokens=inf if self.indexer is None else float(self.indexer.top_k),
                 macs_per_token=float(self.heads * (width + self.kv_rank)),
+                shards=1.0,
             ),
         )
 

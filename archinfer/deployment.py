@@ -22,10 +22,13 @@ class Mapping:
         layers_per_stage: decoder layers of the fullest pipeline stage.
         tensor_parallel: nodes that share each layer of a stage (1 on a wafer, whose cores
             share the layer instead).
+        whole_experts: whether routed experts stay whole, one node each (expert parallelism),
+            instead of being cut over the group; None: the faster, layer by layer.
     """
 
     layers_per_stage: Number
     tensor_parallel: Number = 1.0
+    whole_experts: bool | None = None
 
     def stages(self, layers: Number) -> Number:
         """Pipeline stages that `layers` layers fill."""

@@ -1,20 +1,50 @@
-"""Decode on temporal hardware: layers run one after another on a tensor-parallel group of nodes."""
+"""Decode on temporal hardware: layers run one after another on a tensor-parallel group of nodes.
+
+    T = sum over layers( bytes / (g B e) + unpacking + fixed + 2 t_sync(g) ) + crossings + head
+
+- Every node of a group of g reads a g-th of each layer's weights. A KV cache splits over at most
+  as many nodes as it has heads; a latent cache is read whole by each node.
+- Each layer waits for two all-reduces: their latency grows with the group, and more once the
+  group leaves its scale-up domain; their payload counts for large batches.
+- The fixed time of a layer is that of its kernels, whatever their bytes: in proportion to the
+  chain of dependent steps, and more where routed experts bring kernels of their own.
+- Arithmetic runs at the peak of the weights' own number format where there is one. Narrower
+  weights than that are unpacked first, which vector units do beside the reads.
+- Routed experts are either cut over the nodes of the group like everything else, or stay whole on
+  one node each (expert parallelism): then the busiest node sets the time and tokens are sent out
+  and collected, once each. For one user a cut expert is read g times as fast as a whole one, so
+  whole experts can only pay for large batches, whose all-reduces have much to carry.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archinfer.deployment import Mapping
-from archinfer.shape import FloatArray, LayerGroup, ModelShape, Number
-from archinfer.terms import TokenTime, Traffic, links_s
-from archinfer.work import layer_work
+from archinfer.shape import DENSE_CHAIN, FloatArray, LayerGroup, ModelShape, Number
+from archinfer.terms import ACTIVATION_BYTES, TokenTime, Traffic, links_s
+from archinfer.work import experts_hit, layer_work
 
 if TYPE_CHECKING:
     from archinfer.hardware import Hardware
 
-__all__ = ["sync_latency_s", "temporal_time"]
+__all__ = [
+    "UNPACK_INSTRUCTIONS",
+    "busiest_experts",
+    "payload_s",
+    "peak_flops_for",
+    "sync_latency_s",
+    "temporal_time",
+    "unpack_s_per_weight",
+]
+
+UNPACK_INSTRUCTIONS = 2.0
+"""Vector instructions for one weight that is narrower than its product: one takes the bits out of
+their word, one scales. Llama 2 70B in int4 on one A100 (gpt-fast, 25.25 tokens/s) leaves about as
+many beside its reads."""
 
 
 def sync_latency_s(hardware: Hardware, group: Number) -> FloatArray:
@@ -27,72 +57,262 @@ def sync_latency_s(hardware: Hardware, group: Number) -> FloatArray:
     group = np.asarray(group, dtype=float)
     sizes = np.log2(np.asarray(hardware.sync_group_sizes, dtype=float))
     inside = np.interp(np.log2(group), sizes, np.asarray(hardware.sync_latency_s, dtype=float))
-    domains = np.maximum(group / hardware.scale_up_size, 1.0)
-    across = 2.0 * np.ceil(np.log2(domains)) * hardware.link_latency_s
-    return np.asarray(inside + across)
+    return np.asarray(inside + _doublings(hardware, group) * 2.0 * hardware.link_latency_s)
+
+
+def _doublings(hardware: Hardware, group: Number) -> FloatArray:
+    domains = np.maximum(np.asarray(group, dtype=float) / hardware.scale_up_size, 1.0)
+    return np.asarray(np.ceil(np.log2(domains)))
+
+
+def payload_s(hardware: Hardware, group: Number, payload_bytes: Number) -> FloatArray:
+    """Time that the payload of an all-reduce adds to its latency, in seconds.
+
+    Each node sends 2 (g - 1) / g of the payload within its domain; between D domains the nodes
+    of a domain share 2 (D - 1) / D of it over their links. Bandwidths that the profile does not
+    have count as without limit.
+    """
+    group = np.asarray(group, dtype=float)
+    size = hardware.scale_up_size
+    inside = np.minimum(group, size)
+    domains = np.maximum(group / size, 1.0)
+    fast = np.nan_to_num(1.0 / np.asarray(hardware.scale_up_bandwidth_bytes_per_s), nan=0.0)
+    slow = 1.0 / (hardware.link_bandwidth_bytes_per_s * inside)
+    within = 2.0 * (1.0 - 1.0 / inside) * fast
+    across = 2.0 * (1.0 - 1.0 / domains) * slow
+    return np.asarray(payload_bytes * (within + across))
+
+
+def _native(hardware: Hardware, weight_bits: Number) -> tuple[FloatArray, FloatArray]:
+    """Peak in FLOP/s at the products' number format, and whether weights are unpacked (0, 1).
+
+    By bits: 16 and more run at the 16-bit peak, 8 at fp8, fewer at fp4. Where the hardware has no
+    such peak, and for 8-bit integers, which hold weights only, they are widened to 16 bits.
+    """
+    bits = np.asarray(weight_bits, dtype=float)
+    has = dict(hardware.peaks_flops)
+    wide = hardware.peak_flops("bf16")
+    eight, four = has.get("fp8", wide), has.get("fp4", wide)
+    peak = np.where(bits >= 15.0, wide, np.where(bits >= 7.0, eight, four))
+    packed = np.where(bits >= 15.0, False, np.where(bits >= 7.0, "fp8" not in has, "fp4" not in has))
+    return peak, packed.astype(float)
+
+
+def peak_flops_for(hardware: Hardware, weight_bits: Number) -> FloatArray:
+    """Peak of one node in FLOP/s for products with weights of `weight_bits`."""
+    return _native(hardware, weight_bits)[0]
+
+
+def unpack_s_per_weight(hardware: Hardware, weight_bits: Number) -> FloatArray:
+    """Seconds that one node spends to unpack one weight; 0 where the product takes it as it is.
+
+    UNPACK_INSTRUCTIONS on the vector units, whose rate is half the fp32 peak (which counts a
+    multiply-add as two). A profile without an fp32 peak unpacks for free.
+    """
+    vector_flops = dict(hardware.peaks_flops).get("fp32", np.inf)
+    return _native(hardware, weight_bits)[1] * (UNPACK_INSTRUCTIONS * 2.0 / vector_flops)
+
+
+def busiest_experts(hit: Number, group: Number) -> FloatArray:
+    """Experts that the busiest of `group` nodes has to read when `hit` distinct ones are used.
+
+    Mean load plus its fluctuation, h/g + sqrt(2 (h/g) ln g), at most h and, where any is used, at
+    least 1 (leading order of the largest of g Poisson loads).
+    """
+    hit, group = np.asarray(hit, dtype=float), np.asarray(group, dtype=float)
+    mean = hit / group
+    most = mean + np.sqrt(2.0 * mean * np.log(group))
+    return np.asarray(np.minimum(np.maximum(most, 1.0), hit))
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """One layer of one kind: seconds by what sets them."""
+
+    read: Number
+    unpack: Number
+    kv: Number
+    compute: Number
+    compute_full: Number
+    sync: Number
+    payload: Number
+    by_steps: Number
+    """The part of `sync` and `payload` that scales with the all-reduces of a layer."""
+    fixed: Number
+
+    @property
+    def weights(self) -> Number:
+        return self.read + self.unpack
+
+    @property
+    def total(self) -> Number:
+        return self.weights + self.kv + self.compute + self.sync + self.payload + self.fixed
+
+
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """Speeds and latencies of one group of nodes."""
+
+    hardware: Hardware
+    group: Number
+    read_bytes_per_s: Number
+    latency_s: Number
+
+    def flops_per_s(self, weight_bits: Number) -> Number:
+        peak = peak_flops_for(self.hardware, weight_bits)
+        return peak * self.hardware.compute_efficiency * self.group
+
+
+def _layer(rates: _Rates, group: LayerGroup, traffic: Traffic, batch: Number, mapping: Mapping,
+           hidden_size: Number) -> _Layer:  # fmt: skip
+    """Seconds of one layer of `group` for `batch` users on one tensor-parallel group."""
+    hardware, g = rates.hardware, rates.group
+    tokens = batch * (1.0 + traffic.draft_tokens)
+    hit = experts_hit(group.experts, group.experts_per_token, tokens)
+    one = layer_work(
+        group, traffic.context_tokens, tokens, traffic.weight_bits, traffic.kv_bits, hit
+    )
+    shared_bits = traffic.weight_bits if group.shared_bits is None else group.shared_bits
+    routed_bits = traffic.weight_bits if group.routed_bits is None else group.routed_bits
+    routed_read = group.routed_params * (hit / group.experts)
+    unpack = (
+        group.shared_params * unpack_s_per_weight(hardware, shared_bits)
+        + routed_read * unpack_s_per_weight(hardware, routed_bits)
+    ) / g
+    read = one.weight_bytes / (rates.read_bytes_per_s * g)
+    payload_bytes = tokens * hidden_size * ACTIVATION_BYTES
+    steps = hardware.reductions_per_layer
+    once_s = payload_s(hardware, g, payload_bytes)
+    sync, payload = steps * rates.latency_s, steps * once_s
+    by_steps = sync + payload
+    if np.any(group.routed_params) and np.any(np.asarray(g) > 1.0):
+        # Experts that stay whole: the busiest node reads its own, and tokens go out and come
+        # back (k copies each, spread over the nodes), in place of one of the all-reduces.
+        expert_s = (
+            group.routed_params
+            / group.experts
+            * (
+                routed_bits / 8.0 / rates.read_bytes_per_s
+                + unpack_s_per_weight(hardware, routed_bits)
+            )
+        )
+        extra_s = (busiest_experts(hit, g) - hit / g) * expert_s
+        share = np.minimum(group.experts_per_token / g, 1.0)
+        whole_payload = payload + (2.0 * share - 1.0) * once_s
+        whole_sync = sync + rates.latency_s
+        gain = (sync + payload) - (whole_sync + whole_payload + extra_s)
+        chosen = gain > 0.0
+        if mapping.whole_experts is not None:
+            chosen = np.broadcast_to(mapping.whole_experts, np.shape(gain))
+        read = read + np.where(chosen, extra_s, 0.0)
+        sync = np.where(chosen, whole_sync, sync)
+        payload = np.where(chosen, whole_payload, payload)
+    kv = _kv_read_bytes(group, traffic, batch, g) / rates.read_bytes_per_s
+    compute = one.flops / rates.flops_per_s(traffic.weight_bits)
+    fixed = hardware.fixed_time_per_layer_s * (group.reductions / DENSE_CHAIN)
+    if np.any(group.routed_params):
+        fixed = fixed * hardware.routed_layer_factor
+    return _Layer(
+        read=read,
+        unpack=unpack,
+        kv=kv,
+        compute=np.maximum(compute - read - unpack - kv, 0.0),
+        compute_full=compute,
+        sync=sync,
+        payload=payload,
+        by_steps=by_steps,
+        fixed=fixed,
+    )
 
 
 def temporal_time(
     hardware: Hardware, shape: ModelShape, mapping: Mapping, traffic: Traffic
 ) -> TokenTime:
     """Time of one decode pass by term; arguments as `archinfer.cost.decode_time`."""
-    group_size = mapping.tensor_parallel
+    g = mapping.tensor_parallel
     stages = mapping.stages(shape.layers)
     # Users are spread over the stages, which work on different ones at a time.
     batch = np.maximum(traffic.concurrency / stages, 1.0)
     tokens = batch * (1.0 + traffic.draft_tokens)
-    read_bytes_per_s = (
-        hardware.bandwidth_bytes_per_s * hardware.read_fraction * hardware.bandwidth_efficiency
+    rates = _Rates(
+        hardware,
+        g,
+        hardware.bandwidth_bytes_per_s * hardware.read_fraction * hardware.bandwidth_efficiency,
+        sync_latency_s(hardware, g),
     )
-    flops_per_s = hardware.peak_flops("bf16") * hardware.compute_efficiency * group_size
-    sync_s = hardware.reductions_per_layer * sync_latency_s(hardware, group_size)
+    layers = [
+        (group, _layer(rates, group, traffic, batch, mapping, shape.hidden_size))
+        for group in shape.groups
+    ]
 
-    weights: Number = 0.0
-    kv: Number = 0.0
-    compute: Number = 0.0
-    for group in shape.groups:
-        one = layer_work(
-            group, traffic.context_tokens, tokens, traffic.weight_bits, traffic.kv_bits
-        )
-        weight_s = one.weight_bytes / (read_bytes_per_s * group_size)
-        kv_s = _kv_read_bytes(group, traffic, batch, group_size) / read_bytes_per_s
-        compute_s = one.flops / flops_per_s
-        weights = weights + group.count * weight_s
-        kv = kv + group.count * kv_s
-        compute = compute + group.count * np.maximum(compute_s - weight_s - kv_s, 0.0)
-    outside_bits = traffic.weight_bits if traffic.outside_bits is None else traffic.outside_bits
-    head = np.maximum(
-        shape.head_params * (outside_bits / 8.0) / (read_bytes_per_s * group_size),
-        2.0 * tokens * shape.head_params / flops_per_s,
+    def over(name: str) -> Number:
+        return sum((group.count * getattr(one, name) for group, one in layers), start=0.0)
+
+    weights, kv, compute = over("weights"), over("kv"), over("compute")
+    sync, payload = over("sync"), over("payload")
+    fixed_layers = over("fixed")
+    routed_fixed = sum(
+        (group.count * one.fixed for group, one in layers if np.any(group.routed_params)), start=0.0
     )
-    layers = shape.layers
-    reductions = layers * sync_s
-    fixed = layers * hardware.fixed_time_per_layer_s + hardware.fixed_time_per_token_s
+    outside_bits = traffic.weight_bits if traffic.outside_bits is None else traffic.outside_bits
+    head_read = shape.head_params * (outside_bits / 8.0) / (rates.read_bytes_per_s * g)
+    head_unpack = shape.head_params * unpack_s_per_weight(hardware, outside_bits) / g
+    head_compute = 2.0 * tokens * shape.head_params / rates.flops_per_s(outside_bits)
+    head = np.maximum(head_read + head_unpack, head_compute)
     links, latency = links_s(hardware, stages, tokens * shape.hidden_size)
-    layer_s = (weights + kv + compute + reductions) / layers + hardware.fixed_time_per_layer_s
-    draft = traffic.draft_tokens * (layer_s + head)
-    busy = weights + kv + compute + reductions + fixed + links + head
-    stretch = 1.0 + draft / busy
+    busy = (
+        weights + kv + compute + sync + payload + fixed_layers + hardware.fixed_time_per_token_s
+        + links + head
+    )  # fmt: skip
+    # A drafted token is one more layer of the last kind, one more head and the time that a pass
+    # takes whatever its size, one after the other (multi-token-prediction modules).
+    _, last = layers[-1]
+    draft_one = last.total + head + hardware.fixed_time_per_token_s
+    draft = traffic.draft_tokens * draft_one
+
+    # Compute beyond the memory time moves with its own efficiency and, through the part that
+    # hides it, against that of the memory.
+    hidden = sum(
+        (group.count * np.where(one.compute > 0.0, one.read + one.kv, 0.0)
+         for group, one in layers), start=0.0,
+    )  # fmt: skip
+    computed = sum(
+        (group.count * np.where(one.compute > 0.0, one.compute_full, 0.0)
+         for group, one in layers), start=0.0,
+    )  # fmt: skip
+    head_memory = np.where(head_compute > head_read + head_unpack, 0.0, head_read)
+    head_busy = head_compute * (head_compute > head_read + head_unpack)
+    d = traffic.draft_tokens
+    last_hidden = np.where(last.compute > 0.0, last.read + last.kv, 0.0)
+    last_computed = np.where(last.compute > 0.0, last.compute_full, 0.0)
+    crossing = 2.0 * _doublings(hardware, g) * hardware.link_latency_s / np.maximum(
+        rates.latency_s, 1e-30
+    )  # fmt: skip
+    last_routed = last.fixed if np.any(shape.groups[-1].routed_params) else 0.0
     return TokenTime(
         weights=weights,
         kv=kv,
         compute=compute,
-        reductions=reductions,
-        fixed=fixed,
+        reductions=sync + payload,
+        fixed=fixed_layers + hardware.fixed_time_per_token_s,
         links=links,
         head=head,
         queue=0.0 * weights,
         draft=draft,
         side=np.nan,
         scaling={
-            "bandwidth_efficiency": -(weights + kv + head) * stretch,
-            "compute_efficiency": -compute * stretch,
-            "reductions_per_layer": reductions * stretch,
-            "fixed_time_per_layer": layers * hardware.fixed_time_per_layer_s * stretch,
-            "fixed_time_per_token": hardware.fixed_time_per_token_s * stretch,
-            "link.latency": latency * stretch,
+            "bandwidth_efficiency": -(
+                over("read") + kv - hidden + head_memory
+                + d * (last.read + last.kv - last_hidden + head_memory)
+            ),
+            "compute_efficiency": -(computed + head_busy + d * (last_computed + head_busy)),
+            "reductions_per_layer": over("by_steps") + d * last.by_steps,
+            "fixed_time_per_layer": fixed_layers + d * last.fixed,
+            "routed_layer_factor": routed_fixed + d * last_routed,
+            "fixed_time_per_token": hardware.fixed_time_per_token_s * (1.0 + d) + 0.0 * weights,
+            "link.latency": latency + crossing * (sync + d * last.sync),
         },
-    )
+    )  # fmt: skip
 
 
 def _kv_read_bytes(
