@@ -20,6 +20,7 @@ import numpy as np
 from archinfer import units
 from archinfer.errors import InputError, UnitError, UnknownNameError
 from archinfer.shape import FloatArray, Number
+from archinfer.speculation import SpeculationLaw
 
 if TYPE_CHECKING:
     from archinfer.hardware_schema import Profile
@@ -99,6 +100,9 @@ KEYS: Final[dict[str, Key]] = {
     "reductions_per_layer": Key("reductions_per_layer", "number", closed=True, uncertain=True),
     "cycles_per_weight": Key("cycles_per_weight", "cycles", closed=True, uncertain=True),
     "fixed_time_per_layer": Key("fixed_time_per_layer_s", "seconds", closed=True, uncertain=True),
+    "routed_layer_factor": Key(
+        "routed_layer_factor", "number", minimum=1.0, closed=True, uncertain=True
+    ),
     "fixed_time_per_token": Key("fixed_time_per_token_s", "seconds", closed=True, uncertain=True),
     "bandwidth_efficiency": _fraction("bandwidth_efficiency", uncertain=True),
     "compute_efficiency": _fraction("compute_efficiency", uncertain=True),
@@ -189,12 +193,16 @@ class Hardware:
         reductions_per_layer: dependent all-reduces of one dense layer.
         cycles_per_weight: cycles that a core spends on one 16-bit weight (spatial).
         fixed_time_per_layer_s, fixed_time_per_token_s: time that depends on no size.
+        routed_layer_factor: fixed time of a layer with routed experts over that of one without,
+            chains alike (temporal): the kernels that route, gather and combine.
         bandwidth_efficiency, compute_efficiency: part of the peak that is reached.
         accepted_low, accepted_high: usual accepted tokens per pass with and without speculation.
         model_error_log_sd: spread of what the model does not explain, in natural logarithm.
         figures: every figure with its source, as the profile states it.
         covariance_names, log_covariance: joint covariance of the logarithms of some constants;
             takes the place of their own `log_sd`.
+        speculation: how its services decode speculatively, where that was fitted.
+        software: (name, speed as a factor of the usual, sd of its logarithm) of other software.
         origin: the file it was read from.
     """
 
@@ -222,6 +230,7 @@ class Hardware:
     step_cycles: Number = math.nan
     cycles_per_weight: Number = math.nan
     fixed_time_per_token_s: Number = 0.0
+    routed_layer_factor: Number = 1.0
     scale_up_size: float = 1.0
     scale_up_bandwidth_bytes_per_s: Number = math.nan
     sync_group_sizes: tuple[float, ...] = (1.0,)
@@ -232,6 +241,8 @@ class Hardware:
     figures: tuple[Figure, ...] = ()
     covariance_names: tuple[str, ...] = ()
     log_covariance: tuple[tuple[float, ...], ...] = ()
+    speculation: SpeculationLaw | None = None
+    software: tuple[tuple[str, float, float], ...] = ()
     origin: str = dataclasses.field(default="", compare=False)
 
     @staticmethod
@@ -291,6 +302,8 @@ class Hardware:
             figures=figures,
             covariance_names=names,
             log_covariance=matrix,
+            speculation=profile.speculation_law(),
+            software=tuple((n, s.factor, s.log_sd) for n, s in (profile.software or {}).items()),
             origin=origin,
             **values,
         )
@@ -396,7 +409,7 @@ class Hardware:
             changes = {"peaks_flops": tuple(peaks.items())}
         else:
             changes = {key.attribute: number}
-        foreign = "scale_up." if self.spatial else ("compute.cores", "compute.clock", "fabric.",
+        foreign = ("scale_up.", "routed_layer_factor") if self.spatial else ("compute.cores", "compute.clock", "fabric.",
                                                     "cycles_per_weight")  # fmt: skip
         if plain.startswith(foreign):
             raise InputError(f"{plain}: {self.name} is {self.execution} and has no such figure")

@@ -26,6 +26,7 @@ from pydantic_core import CoreSchema, core_schema
 from archinfer import units, yamlfile
 from archinfer.errors import UnitError, nearest
 from archinfer.hardware import KEYS, TABLES, Figure, Key
+from archinfer.speculation import SpeculationLaw
 from archinfer.yamlfile import Document
 
 __all__ = ["Profile", "read_profile"]
@@ -152,6 +153,7 @@ class Constants(_Strict):
     accepted_tokens_per_pass: Accepted
     cycles_per_weight: Uncertain[Annotated[float, Read("cycles_per_weight")]] | None = None
     fixed_time_per_token: Uncertain[Annotated[float, Read("fixed_time_per_token")]] | None = None
+    routed_layer_factor: Uncertain[Annotated[float, Read("routed_layer_factor")]] | None = None
 
 
 class Covariance(_Strict):
@@ -167,6 +169,29 @@ class Fit(_Strict):
     observations: Annotated[int, Field(ge=0)]
     residual: Text | Annotated[float, Field(strict=False)] | None = None
     note: Text | None = None
+
+
+class Speculation(_Strict):
+    """Speculative decoding as the services of this hardware use it."""
+
+    acceptance: Annotated[float, Field(gt=0, lt=1, strict=False)] = Field(
+        description="chance that a drafted token is accepted"
+    )
+    acceptance_logit_sd: LogSd = Field(description="standard deviation of its log-odds")
+    draft_time: Uncertain[Annotated[float, Read("fixed_time_per_token")]]
+    probability: Annotated[float, Field(gt=0, lt=1, strict=False)] = Field(
+        description="chance that a speed without a word on it was reached with speculation"
+    )
+    spread: LogSd = Field(description="spread of the gain from text to text, natural logarithm")
+    source: Text
+
+
+class Software(_Strict):
+    """Speed of other software than the usual, as a factor."""
+
+    factor: Annotated[float, Field(gt=0, strict=False)]
+    log_sd: LogSd
+    source: Text
 
 
 class Profile(_Strict):
@@ -187,6 +212,8 @@ class Profile(_Strict):
     price: Price | None = None
     constants: Constants
     covariance: Covariance | None = None
+    speculation: Speculation | None = None
+    software: dict[Text, Software] | None = None
     fit: Fit | None = None
 
     def figures(self) -> Iterator[Figure]:
@@ -207,6 +234,21 @@ class Profile(_Strict):
             return (), ()
         names = tuple(name.removeprefix("constants.") for name in self.covariance.names)
         return names, tuple(tuple(row) for row in self.covariance.log_covariance)
+
+    def speculation_law(self) -> SpeculationLaw | None:
+        """Speculative decoding as fitted; None where the file has none."""
+        s = self.speculation
+        if s is None:
+            return None
+        return SpeculationLaw(
+            acceptance=s.acceptance,
+            acceptance_logit_sd=s.acceptance_logit_sd,
+            draft_time_s=s.draft_time.value,
+            draft_time_log_sd=s.draft_time.log_sd,
+            probability=s.probability,
+            spread_log_sd=s.spread,
+            source=s.source,
+        )
 
 
 def read_profile(path: str | os.PathLike[str]) -> Profile:
@@ -249,7 +291,10 @@ _NEEDED = {
     "spatial": ("compute.cores", "compute.clock", "fabric", "constants.cycles_per_weight"),
     "temporal": (),
 }
-_FOREIGN = {"spatial": ("scale_up",), "temporal": _NEEDED["spatial"]}
+_FOREIGN = {
+    "spatial": ("scale_up", "constants.routed_layer_factor"),
+    "temporal": _NEEDED["spatial"],
+}
 
 
 def _check_execution(profile: Profile, document: Document) -> None:
