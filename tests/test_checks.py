@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from archinfer import api, catalogue, predict, solve
 from archinfer.checks import Report, Result, Wrong, speed_quantile
 from archinfer.checks import run as run_checks
-from archinfer.checks_schema import read_check_file
+from archinfer.checks_schema import Check, Expect, read_check_file
+from archinfer.commands.check import EXAMPLE
 from archinfer.cost import Z90
 from archinfer.deployment import Deployment
 from archinfer.hardware import Hardware
@@ -511,3 +512,10 @@ def test_reading_gives_si_units(tmp_path: Path) -> None:
     assert asked.total == (2e12, math.inf)
     assert asked.max_power == 2e6
     assert document.line_of(("checks", 0, "solve", "nodes")) == 4
+
+
+def test_the_page_shows_the_example_and_every_key() -> None:
+    page = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
+    assert EXAMPLE.format(name="archinfer-checks.yaml") in page
+    for model in (Check, Expect):
+        assert all(f"`{key}" in page for key in model.model_fields if key not in ("name", "expect"))
