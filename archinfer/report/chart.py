@@ -229,7 +229,7 @@ class Panel:
         text: the same in words, for those who cannot see it.
         x, y: axes.
         marks: drawn in order.
-        legend: list labelled marks.
+        legend: corner of the list of labelled marks, such as "upper left"; "": none.
         small: a small multiple.
     """
 
@@ -238,7 +238,7 @@ class Panel:
     x: Axis
     y: Axis
     marks: tuple[Mark, ...]
-    legend: bool = True
+    legend: str = "upper left"
     small: bool = False
 
 

@@ -120,9 +120,9 @@ def sizes_panel(answer: Answer) -> Panel:
     found = outlines(region)
     lows, highs = (np.concatenate([getattr(o, k) for o in found]) for k in ("low", "high"))
     actives = np.concatenate([o.active for o in found])
-    # Room at the left and right for the names of edges, and above for the legend.
+    # Room for the names of edges.
     x = _roomy("active parameters", actives, 0.09, 0.09)
-    y = _roomy("total parameters", np.concatenate([lows, highs]), 0.06, 0.28)
+    y = _roomy("total parameters", np.concatenate([lows, highs]), 0.06, 0.12)
     posterior = answer.posterior
     if posterior is not None and posterior.possible:
         marks: list[Mark] = [_density_cells(posterior, x, y)]
@@ -134,26 +134,26 @@ def sizes_panel(answer: Answer) -> Panel:
         dash = DASHES[question.weights.index(outline.weights) % len(DASHES)]
         label = f"most total, {outline.weights}"
         marks.append(Curve(outline.active.tolist(), outline.high.tolist(), dash=dash, label=label))
-    for edge in (0, -1):
-        sides = [(o.active[edge], o.low[edge], o.high[edge]) for o in found]
-        at, low, high = (min if edge == 0 else max)(sides)
-        marks.append(Curve([float(at)] * 2, [float(low), float(high)]))
-    widest = _widest(found)
-    marks.append(Curve(widest.active.tolist(), widest.low.tolist(), width=1.2))
+    corners = _union(found)
+    closed = (*corners, corners[0])
+    marks.append(Curve([c[0] for c in closed], [c[1] for c in closed], width=1.0))
     kinds: dict[str, str] = {c.name: c.kind for c in constraints(question)}
-    marks += [n for o in found for n in _edge_notes(o, o is widest, kinds)]
-    marks += _catalogue_marks(x, y)
+    total, active = answer.ranges["total_params"], answer.ranges["active_params"]
+    widest = _widest(found)
+    notes = [n for o in found for n in _edge_notes(o, o is widest, kinds)]
+    notes += _side_notes(corners, active.low.by, active.high.by, kinds)
+    marks += _catalogue_marks(x, y, notes)
+    marks += notes
     if question.total != ANY or question.active != ANY:
         box = _clipped(question.active, x), _clipped(question.total, y)
         marks.append(Box(*box, "what you said is known"))
-    total, active = answer.ranges["total_params"], answer.ranges["active_params"]
     text = (
         f"Feasible total parameters from {compact(total.low.value)} to "
         f"{compact(total.high.value)} ({total.high.by}) over active parameters from "
         f"{compact(active.low.value)} ({active.low.by}) to {compact(active.high.value)} "
         f"({active.high.by}); {said}."
     )
-    return Panel("Which sizes are possible", text, x, y, tuple(marks))
+    return Panel("Which sizes are possible", text, x, y, tuple(marks), "lower right")
 
 
 def _roomy(label: str, values: FloatArray, below: float, above: float) -> Axis:
@@ -266,14 +266,14 @@ def _smooth(mass: FloatArray) -> FloatArray:
     return np.asarray((padded[:-2] + 2.0 * padded[1:-1] + padded[2:]) / 4.0)
 
 
+def _named(by: str, kinds: dict[str, str]) -> str:
+    kind = kinds.get(by, "")
+    return f"{SHORT_NAMES.get(by, by)} ({kind})" if kind else by
+
+
 def _edge_notes(outline: Outline, widest: bool, kinds: dict[str, str]) -> list[Note]:
-    """Names of the constraints along the edges; shared edges only once."""
+    """Names of the constraints along the edges of the total; shared edges only once."""
     active = outline.active.tolist()
-
-    def named(by: str) -> str:
-        kind = kinds.get(by, "")
-        return f"{SHORT_NAMES.get(by, by)} ({kind})" if kind else by
-
     notes = []
     for names, values, above in (
         (outline.high_by, outline.high, True),
@@ -288,11 +288,20 @@ def _edge_notes(outline: Outline, widest: bool, kinds: dict[str, str]) -> list[N
                 middle = (start + stop - 1) // 2
                 at = active[middle], float(values[middle])
                 end, dx, dy = ("end", -6.0, 2.0) if above else ("start", 6.0, -10.0)
-                notes.append(Note(*at, named(name), end, dx=dx, dy=dy))
-    if widest:
-        for edge, by, dx in ((0, outline.left_by, -8.0), (-1, outline.right_by, 9.0)):
-            middle_y = float(np.sqrt(outline.low[edge] * outline.high[edge]))
-            notes.append(Note(active[edge], middle_y, named(by), angle=90.0, dx=dx))
+                notes.append(Note(*at, _named(name, kinds), end, dx=dx, dy=dy))
+    return notes
+
+
+def _side_notes(
+    corners: tuple[tuple[float, float], ...], left: str, right: str, kinds: dict[str, str]
+) -> list[Note]:
+    """Names of the constraints at the two ends of the active parameters."""
+    notes = []
+    for pick, by, dx in ((min, left, -8.0), (max, right, 9.0)):
+        at = pick(c[0] for c in corners)
+        side = [c[1] for c in corners if c[0] == at]
+        middle = math.sqrt(min(side) * max(side))
+        notes.append(Note(at, middle, _named(by, kinds), angle=90.0, dx=dx))
     return notes
 
 
@@ -320,7 +329,7 @@ def catalogue_points() -> list[tuple[str, float, float]]:
     )
 
 
-def _catalogue_marks(x: Axis, y: Axis) -> list[Mark]:
+def _catalogue_marks(x: Axis, y: Axis, notes: list[Note]) -> list[Mark]:
     shown = [
         (name, a, n)
         for name, a, n in catalogue_points()
@@ -328,28 +337,36 @@ def _catalogue_marks(x: Axis, y: Axis) -> list[Mark]:
     ]
     if not shown:
         return []
-    names = _names_that_fit(shown, x, y)
     return [
         Points(
             [a for _, a, _ in shown],
             [n for _, _, n in shown],
             colour="orange",
             label="open models",
-            names=names,
+            names=_names_that_fit(shown, x, y, notes),
         )
     ]
 
 
-def _names_that_fit(shown: list[tuple[str, float, float]], x: Axis, y: Axis) -> list[str]:
-    """Names for a few points, largest first, none over another; "" for the rest."""
-    width, height, size = 430.0, 330.0, 10.5
+def _names_that_fit(
+    shown: list[tuple[str, float, float]], x: Axis, y: Axis, notes: list[Note]
+) -> list[str]:
+    """Names for a few points, largest first, none over another or over a note; "" for others."""
+    width, height, size = 430.0, 350.0, 10.5
     taken: list[tuple[float, float, float, float]] = []
+    for note in notes:
+        if not note.angle:
+            long = text_width(note.text, size)
+            left = x.fraction(note.x) * width + note.dx - {"start": 0.0, "end": long}[note.anchor]
+            base = y.fraction(note.y) * height + note.dy
+            taken.append((left, base - 3.0, left + long, base + 10.0))
     names = []
+    room = len(taken) + NAMED
     for name, a, n in shown:
         left, middle = x.fraction(a) * width + 5.0, y.fraction(n) * height
-        box = (left, middle - 8.0, left + text_width(name, size), middle + 8.0)
+        box = (left, middle - 7.0, left + text_width(name, size), middle + 7.0)
         free = all(box[2] < t[0] or t[2] < box[0] or box[3] < t[1] or t[3] < box[1] for t in taken)
-        if free and box[2] < width and len(taken) < NAMED:
+        if free and box[2] < width and len(taken) < room:
             taken.append(box)
             names.append(name)
         else:
@@ -498,7 +515,7 @@ def posterior_panels(posterior: Posterior) -> tuple[Panel, ...]:
                 Axis(NAMES[name], low, high),
                 Axis("probability per bin in %", 0.0, 115 * peak, log=False),
                 tuple(marks),
-                legend=name == next(iter(posterior.marginals)),
+                legend="upper left" if name == next(iter(posterior.marginals)) else "",
                 small=True,
             )
         )
@@ -574,6 +591,7 @@ def terms_panel(rows: list[tuple[str, dict[str, float]]]) -> Panel:
         Axis("time of one pass in µs", 0.0, 1.2 * most, log=False),
         Axis("", len(rows) - 0.4, -0.6, log=False, categories=tuple(name for name, _ in rows)),
         tuple(marks),
+        "upper right",
     )
 
 
@@ -611,8 +629,9 @@ def speeds_panel(rows: list[Row]) -> Panel:
         "Predicted speed with its 90 % interval",
         f"Tokens/s of one user. {words}.",
         Axis("tokens/s of one user", min(ends) / 1.3, max(ends) * 1.3),
-        Axis("", len(rows) - 0.4, -0.6, log=False, categories=tuple(row.name for row in rows)),
+        Axis("", len(rows) - 0.1, -0.6, log=False, categories=tuple(row.name for row in rows)),
         tuple(marks),
+        "lower right",
     )
 
 

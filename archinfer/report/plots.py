@@ -117,8 +117,7 @@ def _draw(made: Any, axes: Any, panel: Panel) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_axisbelow(True)
     if panel.legend and axes.get_legend_handles_labels()[1]:
-        corner = "best" if panel.small or panel.y.categories else "upper left"
-        axes.legend(fontsize=size - 2, loc=corner, framealpha=0.85)
+        axes.legend(fontsize=size - 2, loc=panel.legend, framealpha=0.85)
 
 
 def _dash(dash: Sequence[float]) -> Any:

@@ -15,7 +15,19 @@ if TYPE_CHECKING:
     from archinfer.hardware import Hardware
     from archinfer.prediction import Change, DepthRange, Prediction
 
-__all__ = ["Row", "csv_rows", "document", "print_comparison", "print_page", "short_rows"]
+__all__ = [
+    "Row",
+    "about",
+    "assumptions",
+    "csv_rows",
+    "document",
+    "layout_text",
+    "least_text",
+    "print_comparison",
+    "print_page",
+    "short_rows",
+    "useful_changes",
+]
 
 CHANGES_SHOWN = 5
 SMALLEST_GAIN = 0.005
@@ -138,7 +150,7 @@ def _console() -> Console:
     return Console(highlight=False, soft_wrap=False)
 
 
-def _asked(row: Row, overrides: tuple[str, ...]) -> str:
+def assumptions(row: Row, overrides: tuple[str, ...]) -> str:
     """What was assumed, in one paragraph."""
     asked = row.result.deployment
     low, high = asked.accepted_low, asked.accepted_high
@@ -153,7 +165,8 @@ def _asked(row: Row, overrides: tuple[str, ...]) -> str:
     return "; ".join(parts) + "."
 
 
-def _about(row: Row) -> str:
+def about(row: Row) -> str:
+    """The model in one paragraph."""
     p = row.result
     shape = p.shape
     parts = [
@@ -176,7 +189,8 @@ def _about(row: Row) -> str:
     return "; ".join(parts) + "."
 
 
-def _layout(p: Prediction) -> str:
+def layout_text(p: Prediction) -> str:
+    """Which nodes hold what."""
     node = p.hardware.node
     used, held = int(p.nodes_used), int(p.mapping.layers_per_stage)
     text = f"{used:,} {node}{'' if used == 1 else 's'}"
@@ -193,7 +207,8 @@ def _layout(p: Prediction) -> str:
     return f"{text}, {stages} stage{plural} of {group}, {held} layers each"
 
 
-def _least(row: Row) -> str:
+def least_text(row: Row) -> str:
+    """The fewest nodes that hold the model."""
     node = row.result.hardware.node
     low, high = row.depths.min_nodes if row.depths else (row.result.min_nodes,) * 2
     if not math.isfinite(float(low)):
@@ -222,8 +237,8 @@ def print_page(row: Row, overrides: tuple[str, ...], explain: bool) -> None:
     else:
         where = f"{count:,} {p.hardware.name} {node}{'' if count == 1 else 's'}{asked}"
     console.print(Text(f"{row.name} on {where}", style="bold"))
-    console.print(Text(_about(row)))
-    console.print(Text(_asked(row, overrides)))
+    console.print(Text(about(row)))
+    console.print(Text(assumptions(row, overrides)))
     console.print()
     if p.fits:
         _pairs(console, _answers(row))
@@ -257,8 +272,8 @@ def _answers(row: Row) -> list[tuple[str, str]]:
         gain = f"{low:g}" if low == high else f"{low:g} to {high:g}"
         found.append((f"tokens/s, {gain} accepted a pass", speeds(*row.speed)))
     found.append(("tokens/s without speculation", speeds(*row.plain_speed)))
-    found.append(("layout", _layout(p)))
-    found.append(("fewest nodes", _least(row)))
+    found.append(("layout", layout_text(p)))
+    found.append(("fewest nodes", least_text(row)))
     found.append(("limited by", f"{p.bottleneck} ({p.limit})"))
     return found
 
@@ -358,14 +373,15 @@ def _by_depth(console: Console, depths: DepthRange) -> None:
     _table(console, "By number of layers", headings, rows)
 
 
-def _useful(p: Prediction) -> list[Change]:
+def useful_changes(p: Prediction) -> list[Change]:
+    """Changes that make it fit, or that gain something where it does."""
     if not p.fits:
         return [c for c in p.changes if c.fits]
     return [c for c in p.changes if c.fits and c.gain >= SMALLEST_GAIN]
 
 
 def _changes(console: Console, p: Prediction) -> None:
-    found = _useful(p)[:CHANGES_SHOWN]
+    found = useful_changes(p)[:CHANGES_SHOWN]
     if not found:
         return
     if p.fits:
@@ -386,7 +402,7 @@ def print_comparison(rows: list[Row], overrides: tuple[str, ...], explain: bool)
     nodes = rows[0].result.deployment.nodes
     count = "the fewest nodes that hold each" if nodes is None else f"{nodes:,} {hardware.node}s"
     console.print(Text(f"{len(rows)} models on {hardware.name}, {count}", style="bold"))
-    console.print(Text(_asked(rows[0], overrides)))
+    console.print(Text(assumptions(rows[0], overrides)))
     console.print()
     headings, cells = short_rows(rows)
     dropped = ["memory", "full"] if console.width < 112 else []
