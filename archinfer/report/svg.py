@@ -1,0 +1,412 @@
+"""A panel of a chart as inline SVG: no library, no script, no file beside it.
+
+Colours are classes (`c-blue`, ...), so that the page's style sheet can change them in the dark;
+cells carry their own, which are part of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from archinfer.report.chart import (
+    COLOURS,
+    Band,
+    Bars,
+    Box,
+    Cells,
+    Curve,
+    Mark,
+    Note,
+    Panel,
+    Points,
+    text_width,
+    ticks,
+)
+from archinfer.report.markup import Markup, el, join
+
+__all__ = ["colour_rules", "svg"]
+
+FONT = 12.0
+NAME_FONT = 11.0
+HATCH_STEP = 7
+_DARK = {
+    "ink": "#e8e8e8",
+    "grey": "#a8a8a8",
+    "blue": "#4aa3df",
+    "red": "#ff8a3d",
+    "green": "#2cc49a",
+}
+"""Colours of the palette that would be too dark on a dark page."""
+
+_HATCHES = {
+    "/": "M0,7 L7,0",
+    "\\": "M0,0 L7,7",
+    "x": "M0,7 L7,0 M0,0 L7,7",
+    "|": "M3.5,0 L3.5,7",
+    "-": "M0,3.5 L7,3.5",
+    "+": "M3.5,0 L3.5,7 M0,3.5 L7,3.5",
+    ".": "M3,3.5 L4.2,3.5",
+    "o": "M2,3.5 a1.6,1.6 0 1,0 3.2,0 a1.6,1.6 0 1,0 -3.2,0",
+}
+
+
+def colour_rules() -> str:
+    """CSS of the colour classes, light and dark."""
+
+    def rules(colours: dict[str, str]) -> str:
+        return "".join(f"--c-{name}:{value};" for name, value in colours.items())
+
+    classes = "".join(
+        f".f-{name}{{fill:var(--c-{name})}}.s-{name}{{stroke:var(--c-{name})}}" for name in COLOURS
+    )
+    return (
+        f":root{{{rules(COLOURS)}}}"
+        f"@media (prefers-color-scheme:dark){{:root{{{rules(COLOURS | _DARK)}}}}}{classes}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """Where the axes are, in the units of the picture."""
+
+    panel: Panel
+    ident: str
+    left: float
+    right: float
+    top: float
+    bottom: float
+
+    def x(self, value: float) -> float:
+        share = self.panel.x.fraction(value)
+        return self.left + share * (self.right - self.left)
+
+    def y(self, value: float) -> float:
+        share = self.panel.y.fraction(value)
+        return self.bottom - share * (self.bottom - self.top)
+
+    def points(self, xs: Sequence[float], ys: Sequence[float]) -> str:
+        return " ".join(f"{self.x(a):.1f},{self.y(b):.1f}" for a, b in zip(xs, ys, strict=True))
+
+
+def svg(panel: Panel, ident: str, width: float = 600.0, height: float = 430.0) -> Markup:
+    """The panel as an SVG element with role, title and description.
+
+    Args:
+        panel: what to draw.
+        ident: prefix of all ids inside, unique in the page.
+        width, height: of the picture, in its own units; it scales.
+    """
+    if panel.y.categories:
+        height = min(height, 110.0 + 38.0 * len(panel.y.categories))
+    legend = _legend(panel, ident, width)
+    widest = max(text_width(t, FONT) for _, t in ticks(panel.y))
+    bar = next((m for m in panel.marks if isinstance(m, Cells)), None)
+    frame = _Frame(
+        panel,
+        ident,
+        left=widest + (34.0 if panel.y.label else 14.0),
+        right=width - (96.0 if bar else 16.0),
+        top=12.0,
+        bottom=height - 46.0,
+    )
+    inside = el("g", [_mark(frame, m) for m in panel.marks], clip_path=f"url(#{ident}-area)")
+    # Words and names may reach over the edge of the axes.
+    words = [_words(frame, m) for m in panel.marks if isinstance(m, Note)]
+    names = [_names(frame, m) for m in panel.marks if isinstance(m, Points)]
+    total = height + legend[1]
+    return el(
+        "svg",
+        el("title", panel.title, id=f"{ident}-title"),
+        el("desc", panel.text, id=f"{ident}-desc"),
+        _definitions(frame),
+        inside,
+        _axes(frame),
+        names,
+        words,
+        _colour_bar(frame, bar) if bar else "",
+        el("g", legend[0], transform=f"translate(0,{height:.0f})"),
+        viewBox=f"0 0 {width:.0f} {total:.0f}",
+        role="img",
+        aria_labelledby=f"{ident}-title {ident}-desc",
+        class_="chart small" if panel.small else "chart",
+        xmlns="http://www.w3.org/2000/svg",
+    )
+
+
+def _definitions(frame: _Frame) -> Markup:
+    area = el(
+        "rect",
+        x=frame.left,
+        y=frame.top,
+        width=frame.right - frame.left,
+        height=frame.bottom - frame.top,
+    )
+    parts = [el("clipPath", area, id=f"{frame.ident}-area")]
+    for mark in frame.panel.marks:
+        if isinstance(mark, Cells) and mark.clip:
+            corners = frame.points([c[0] for c in mark.clip], [c[1] for c in mark.clip])
+            parts.append(el("clipPath", el("polygon", points=corners), id=f"{frame.ident}-clip"))
+    hatches = {h for m in frame.panel.marks if isinstance(m, Bars) for h in m.hatches if h}
+    parts += [_pattern(frame.ident, h) for h in sorted(hatches)]
+    return el("defs", parts)
+
+
+def _pattern(ident: str, hatch: str) -> Markup:
+    return el(
+        "pattern",
+        el("path", d=_HATCHES[hatch], fill="none", class_="hatch"),
+        id=_pattern_id(ident, hatch),
+        width=HATCH_STEP,
+        height=HATCH_STEP,
+        patternUnits="userSpaceOnUse",
+    )
+
+
+def _pattern_id(ident: str, hatch: str) -> str:
+    return f"{ident}-hatch{ord(hatch)}"
+
+
+def _text(
+    x: float, y: float, words: str, anchor: str, size: float = FONT, **more: object
+) -> Markup:
+    return el("text", words, x=x, y=y, text_anchor=anchor, font_size=size, **more)
+
+
+def _axes(frame: _Frame) -> Markup:
+    panel = frame.panel
+    parts = [
+        el(
+            "path",
+            d=f"M{frame.left:.1f},{frame.top:.1f} V{frame.bottom:.1f} H{frame.right:.1f}",
+            class_="axis",
+        )
+    ]
+    few = 4 if panel.small else 6
+    for value, word in ticks(panel.x, few):
+        x = frame.x(value)
+        parts.append(el("path", d=f"M{x:.1f},{frame.bottom:.1f} v5", class_="axis"))
+        parts.append(_text(x, frame.bottom + 18.0, word, "middle"))
+    for value, word in ticks(panel.y, few):
+        y = frame.y(value)
+        parts.append(el("path", d=f"M{frame.left:.1f},{y:.1f} h-5", class_="axis"))
+        parts.append(_text(frame.left - 8.0, y + 4.0, word, "end"))
+    middle = (frame.left + frame.right) / 2.0
+    parts.append(_text(middle, frame.bottom + 38.0, panel.x.label, "middle"))
+    if panel.y.label:
+        parts.append(_upright(14.0, (frame.top + frame.bottom) / 2.0, panel.y.label))
+    return el("g", parts)
+
+
+def _upright(x: float, y: float, words: str, **more: object) -> Markup:
+    return _text(x, y, words, "middle", transform=f"rotate(-90 {x:.1f} {y:.1f})", **more)
+
+
+def _mark(frame: _Frame, mark: Mark) -> Markup:
+    match mark:
+        case Band():
+            there = frame.points(mark.x, mark.high)
+            back = frame.points(list(reversed(mark.x)), list(reversed(mark.low)))
+            return el("polygon", points=f"{there} {back}", class_=f"f-{mark.colour}")
+        case Curve():
+            return _line(frame, mark)
+        case Cells():
+            return _cells(frame, mark)
+        case Points():
+            return _points(frame, mark)
+        case Box():
+            (x0, x1), (y0, y1) = mark.x, mark.y
+            return el(
+                "rect",
+                x=frame.x(x0),
+                y=frame.y(y1),
+                width=frame.x(x1) - frame.x(x0),
+                height=frame.y(y0) - frame.y(y1),
+                class_=f"box s-{mark.colour}",
+            )
+        case Bars():
+            return _bars(frame, mark)
+        case Note():
+            return Markup("")
+
+
+def _line(frame: _Frame, mark: Curve) -> Markup:
+    return el(
+        "polyline",
+        points=frame.points(mark.x, mark.y),
+        class_=f"line s-{mark.colour}",
+        stroke_width=mark.width,
+        stroke_dasharray=" ".join(f"{2 * d:g}" for d in mark.dash) or None,
+    )
+
+
+def _cells(frame: _Frame, mark: Cells) -> Markup:
+    """Neighbours of one colour in a row become one rectangle."""
+    parts = []
+    for j, row in enumerate(mark.steps):
+        high, low = frame.y(mark.y[j + 1]), frame.y(mark.y[j])
+        start = 0
+        while start < len(row):
+            stop = start
+            while stop < len(row) and row[stop] == row[start]:
+                stop += 1
+            if row[start] >= 0:
+                left, right = frame.x(mark.x[start]), frame.x(mark.x[stop])
+                # A hair over the edges, so that no seam shows.
+                d = f"M{left:.1f},{high - 0.2:.1f}H{right + 0.3:.1f}V{low + 0.2:.1f}H{left:.1f}z"
+                parts.append(el("path", d=d, fill=mark.colours[row[start]]))
+            start = stop
+    clip = f"url(#{frame.ident}-clip)" if mark.clip else None
+    return el("g", parts, clip_path=clip, class_="cells")
+
+
+def _marker(kind: str, x: float, y: float, size: float, colour: str) -> Markup:
+    match kind:
+        case "circle":
+            return el("circle", cx=x, cy=y, r=size + 0.5, class_=f"point f-{colour}")
+        case "cross":
+            d = f"M{x - size:.1f},{y - size:.1f}l{2 * size:g},{2 * size:g}"
+            d += f"M{x - size:.1f},{y + size:.1f}l{2 * size:g},{-2 * size:g}"
+            return el("path", d=d, class_=f"line s-{colour}")
+        case "triangle":
+            d = f"M{x:.1f},{y - size - 1:.1f}l{size + 1:g},{2 * size + 1:g}h{-2 * size - 2:g}z"
+            return el("path", d=d, class_=f"point f-{colour}")
+        case _:
+            return el(
+                "rect",
+                x=x - size,
+                y=y - size,
+                width=2 * size,
+                height=2 * size,
+                class_=f"point f-{colour}",
+            )
+
+
+def _points(frame: _Frame, mark: Points) -> Markup:
+    parts = []
+    cap = 3.5
+    for i, (vx, vy) in enumerate(zip(mark.x, mark.y, strict=True)):
+        x, y = frame.x(vx), frame.y(vy)
+        if mark.x_ends is not None:
+            a, b = frame.x(mark.x_ends[0][i]), frame.x(mark.x_ends[1][i])
+            d = f"M{a:.1f},{y:.1f}H{b:.1f}M{a:.1f},{y - cap:.1f}v7M{b:.1f},{y - cap:.1f}v7"
+            parts.append(el("path", d=d, class_=f"line s-{mark.colour}"))
+        if mark.y_ends is not None:
+            a, b = frame.y(mark.y_ends[0][i]), frame.y(mark.y_ends[1][i])
+            d = f"M{x:.1f},{a:.1f}V{b:.1f}M{x - cap:.1f},{a:.1f}h7M{x - cap:.1f},{b:.1f}h7"
+            parts.append(el("path", d=d, class_=f"line s-{mark.colour}"))
+        parts.append(_marker(mark.marker, x, y, mark.size, mark.colour))
+    return el("g", parts)
+
+
+def _names(frame: _Frame, mark: Points) -> Markup:
+    return join(
+        [
+            _text(frame.x(x) + 6.0, frame.y(y) + 4.0, name, "start", NAME_FONT, class_="halo")
+            for x, y, name in zip(mark.x, mark.y, mark.names, strict=False)
+            if name
+        ]
+    )
+
+
+def _bars(frame: _Frame, mark: Bars) -> Markup:
+    parts = []
+    for i, at in enumerate(mark.y):
+        left, right = frame.x(mark.start[i]), frame.x(mark.end[i])
+        top, bottom = sorted((frame.y(at - mark.height / 2.0), frame.y(at + mark.height / 2.0)))
+        box = {"x": left, "y": top, "width": max(right - left, 0.0), "height": bottom - top}
+        parts.append(el("rect", class_=f"bar f-{mark.colours[i]}", **box))
+        if mark.hatches[i]:
+            pattern = _pattern_id(frame.ident, mark.hatches[i])
+            parts.append(el("rect", fill=f"url(#{pattern})", **box))
+        if mark.texts:
+            words = mark.texts[i]
+            parts.append(_text(right + 5.0, (top + bottom) / 2.0 + 4.0, words, "start"))
+    return el("g", parts)
+
+
+def _words(frame: _Frame, note: Note) -> Markup:
+    x, y = frame.x(note.x) + note.dx, frame.y(note.y) - note.dy
+    if note.angle:
+        return _upright(x + 4.0, y, note.text, class_="halo")
+    return _text(x, y, note.text, note.anchor, class_="halo")
+
+
+def _colour_bar(frame: _Frame, mark: Cells) -> Markup:
+    left, width = frame.right + 14.0, 12.0
+    count = len(mark.colours)
+    step = (frame.bottom - frame.top) / count
+    parts = [
+        el(
+            "rect",
+            x=left,
+            y=frame.bottom - (i + 1) * step,
+            width=width,
+            height=step + 0.3,
+            fill=colour,
+        )
+        for i, colour in enumerate(mark.colours)
+    ]
+    named = len(mark.bounds) == count
+    for i, word in enumerate(mark.bounds):
+        y = frame.bottom - (i + (0.5 if named else 0.0)) * step
+        parts.append(_text(left + width + 4.0, y + 4.0, word, "start", NAME_FONT))
+    middle = (frame.top + frame.bottom) / 2.0
+    widest = max(text_width(word, NAME_FONT) for word in mark.bounds)
+    size = min(NAME_FONT, (frame.bottom - frame.top) / text_width(mark.label, 1.0) * 1.05)
+    x = left + width + widest + 14.0
+    parts.append(
+        _text(x, middle, mark.label, "middle", size, transform=f"rotate(-90 {x:.1f} {middle:.1f})")
+    )
+    return el("g", parts)
+
+
+def _legend(panel: Panel, ident: str, width: float) -> tuple[list[Markup], float]:
+    """Entries in rows under the axes, and the height that they take."""
+    if not panel.legend:
+        return [], 0.0
+    parts: list[Markup] = []
+    x, y, line = 12.0, 14.0, 20.0
+    seen = False
+    for mark in panel.marks:
+        label = "" if isinstance(mark, Note | Cells) else mark.label
+        if not label:
+            continue
+        seen = True
+        need = 34.0 + text_width(label, FONT) + 18.0
+        if x + need > width and x > 12.0:
+            x, y = 12.0, y + line
+        parts.append(_key(mark, ident, x, y))
+        parts.append(_text(x + 34.0, y + 4.0, label, "start"))
+        x += need
+    return parts, y + line if seen else 0.0
+
+
+def _key(mark: Mark, ident: str, x: float, y: float) -> Markup:
+    match mark:
+        case Curve():
+            return el(
+                "path",
+                d=f"M{x:.1f},{y:.1f}h26",
+                class_=f"line s-{mark.colour}",
+                stroke_width=mark.width,
+                stroke_dasharray=" ".join(f"{2 * d:g}" for d in mark.dash) or None,
+            )
+        case Points():
+            return _marker(mark.marker, x + 13.0, y, mark.size, mark.colour)
+        case Box():
+            return el(
+                "rect", x=x, y=y - 6.0, width=26.0, height=12.0, class_=f"box s-{mark.colour}"
+            )
+        case Bars():
+            box = {"x": x, "y": y - 6.0, "width": 26.0, "height": 12.0}
+            plain = el("rect", class_=f"bar f-{mark.colours[0]}", **box)
+            if not mark.hatches[0]:
+                return plain
+            return join(
+                plain, el("rect", fill=f"url(#{_pattern_id(ident, mark.hatches[0])})", **box)
+            )
+        case Band():
+            return el("rect", x=x, y=y - 6.0, width=26.0, height=12.0, class_=f"f-{mark.colour}")
+        case _:
+            return Markup("")
