@@ -123,6 +123,12 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
     fits = True
     for nodes in asked:
         usable = np.flatnonzero((found.nodes <= nodes) & (found.fraction <= 1.0))
+        if row.nodes is not None and row.batch is not None:
+            # Speeds measured on so many nodes are of one tensor-parallel group, across servers
+            # too (no row says otherwise), even where another mapping would have been faster.
+            group = np.broadcast_to(found.mapping.tensor_parallel, found.nodes.shape)
+            whole = usable[group[usable] == nodes]
+            usable = whole if len(whole) else usable
         if len(usable):
             pick = int(usable[np.argmin(total[usable])])
         else:

@@ -10,7 +10,7 @@ possible. The covariance is that of the Laplace approximation at the maximum of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,15 +26,24 @@ from archinfer.speculation import speculative_time
 if TYPE_CHECKING:
     from archinfer.hardware import Hardware
 
-__all__ = ["DEGREES", "Fit", "FitModel", "fit_rows", "quantiles"]
+__all__ = [
+    "DEGREES",
+    "Fit",
+    "FitModel",
+    "fit_rows",
+    "quantiles",
+    "shipped_fit",
+    "software_factor",
+    "without_model",
+]
 
 DEGREES = 4.0
 """Degrees of freedom of the noise: heavy tails, finite variance."""
 
 _SOFTWARE = "software:"
 _SPECULATION = ("spread", "acceptance", "draft_time", "probability")
-_FEWEST_DETAIL = 0.5
-"""Least curvature of the scaled posterior along any direction (its prior alone has 1): keeps the
+_FEWEST_DETAIL = 1.0
+"""Least curvature of the scaled posterior along any direction, that of the prior alone: keeps the
 Laplace covariance proper where a mixture makes the maximum flat."""
 
 
@@ -71,6 +80,10 @@ class FitModel:
             beliefs |= {name: getattr(prior, name) for name in _SPECULATION}
         mean, sd = np.array(list(beliefs.values())).T
         return cls(hardware, tuple(beliefs), count, mean, sd)
+
+    def prior_value(self, name: str) -> float:
+        """The prior's centre of a parameter, in its own space."""
+        return _own_space(name, float(self.mean[self.names.index(name)]))
 
     def column(self, theta: FloatArray, name: str) -> FloatArray:
         """One parameter of each of n vectors, shape (n, 1)."""
@@ -118,10 +131,11 @@ class FitModel:
                 self.hardware.with_constants({k: v[..., None] for k, v in values.items()}),
                 case.shape,
                 case.stored,
-                Mapping(*(np.asarray(x)[:, None] for x in _arrays(case.mapping))),
+                _column(case.mapping),
                 case.traffic,
                 _expit(self.column(theta, "acceptance"))[..., None],
                 np.exp(self.column(theta, "draft_time"))[..., None],
+                case.side,
             )
             spread = np.hypot(noise, np.exp(self.column(theta, "spread")))
             centres.append(shift - np.log(np.broadcast_to(time, (n, ways))))
@@ -204,10 +218,7 @@ class Fit:
 
     def value(self, name: str) -> float:
         """A parameter in its own space (log-odds turned into a chance, logarithms undone)."""
-        at = float(self.mode[self.model.names.index(name)])
-        return float(
-            _expit(np.asarray(at)) if name in ("acceptance", "probability") else np.exp(at)
-        )
+        return _own_space(name, float(self.mode[self.model.names.index(name)]))
 
     def sd(self, name: str) -> float:
         """Its standard deviation, in the space of the fit."""
@@ -243,8 +254,8 @@ class Fit:
         noise = rng.standard_t(DEGREES, size=count)
         return np.asarray(centre[row, way] + scale[row, way] * noise)
 
-    def median_residuals(self, cases: Sequence[Case]) -> FloatArray:
-        """log(observed / most likely way's centre) of each case."""
+    def residuals(self, cases: Sequence[Case]) -> FloatArray:
+        """log(observed / predicted) of each case, in the way that explains it best."""
         out = []
         for case in cases:
             centre, scale, chance = self.model.components(self.mode[None, :], case)
@@ -267,11 +278,49 @@ def fit_rows(
     return FitModel.of(hardware, cases, prior).fit(cases), cases
 
 
+def shipped_fit(hardware: Hardware) -> Fit:
+    """What a profile file says, as a fit: nothing is fitted, its constants are taken as they are.
+
+    Covariances between constants, software and speculation are not part of a profile and count
+    as zero.
+    """
+    prior = fit_prior(hardware)
+    names, values, covariance = hardware.constants()
+    more: dict[str, tuple[float, float]] = {
+        _SOFTWARE + name: (float(np.log(factor)), sd) for name, factor, sd in hardware.software
+    }
+    scale = np.sqrt((DEGREES - 2.0) / DEGREES)
+    more["noise"] = (float(np.log(max(hardware.model_error_log_sd * scale, 1e-3))), 0.0)
+    law = hardware.speculation
+    if law is None:
+        more |= {name: getattr(prior, name) for name in _SPECULATION}
+    else:
+        more["spread"] = (float(np.log(max(law.spread_log_sd, 1e-3))), 0.0)
+        more["acceptance"] = (_logit(law.acceptance), law.acceptance_logit_sd)
+        more["draft_time"] = (float(np.log(law.draft_time_s)), law.draft_time_log_sd)
+        more["probability"] = (_logit(law.probability), 0.0)
+    mean, sd = np.array(list(more.values())).T
+    k = len(names)
+    full = np.zeros((k + len(more), k + len(more)))
+    full[:k, :k] = covariance
+    full[k:, k:] = np.diag(sd**2)
+    mode = np.concatenate([np.log(values), mean])
+    width = np.concatenate([np.sqrt(np.diag(covariance)), sd])
+    model = FitModel(hardware, (*names, *more), k, mode, width)
+    return Fit(model, mode, full, ())
+
+
 def quantiles(
     draws: FloatArray, levels: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)
 ) -> FloatArray:
     """Quantiles of draws of log(tokens/s), in tokens/s."""
     return np.asarray(np.exp(np.quantile(draws, levels)))
+
+
+def software_factor(fit: Fit, case: Case) -> float:
+    """Speed of the software that a case ran, as a factor of the usual one's."""
+    name = _SOFTWARE + (case.row.software or "")
+    return fit.value(name) if name in fit.model.names else 1.0
 
 
 def without_model(fit: Fit, cases: Sequence[Case], left_out: Case) -> Fit:
@@ -280,8 +329,22 @@ def without_model(fit: Fit, cases: Sequence[Case], left_out: Case) -> Fit:
     return fit.model.fit(kept, fit.mode)
 
 
-def _arrays(mapping: Mapping) -> tuple[FloatArray, FloatArray]:
-    return np.asarray(mapping.layers_per_stage), np.asarray(mapping.tensor_parallel)
+def _column(mapping: Mapping) -> Mapping:
+    """The mappings down a column, so that numbers of drafts go along the rows."""
+    return replace(
+        mapping,
+        layers_per_stage=np.asarray(mapping.layers_per_stage)[:, None],
+        tensor_parallel=np.asarray(mapping.tensor_parallel)[:, None],
+    )
+
+
+def _own_space(name: str, at: float) -> float:
+    odds = name in ("acceptance", "probability")
+    return float(_expit(np.asarray(at)) if odds else np.exp(at))
+
+
+def _logit(p: float) -> float:
+    return float(np.log(p) - np.log1p(-p))
 
 
 def _expit(x: FloatArray) -> FloatArray:

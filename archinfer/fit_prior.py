@@ -37,6 +37,8 @@ class Prior:
             further spread of speeds reached with speculation.
         acceptance, probability: (mean, sd) of the log-odds.
         draft_time: (mean, sd) of the logarithm of the seconds to draft one token.
+        sources: where each constant's belief comes from.
+        transfer_from: profile whose fitted constants should predict this one without a refit.
     """
 
     constants: dict[str, tuple[float, float]]
@@ -46,6 +48,8 @@ class Prior:
     acceptance: tuple[float, float]
     probability: tuple[float, float]
     draft_time: tuple[float, float]
+    sources: dict[str, str]
+    transfer_from: str | None = None
 
 
 class _Strict(BaseModel):
@@ -86,6 +90,7 @@ class _Default(_Strict):
 
 class _Profile(_Strict):
     constants: dict[str, _Log]
+    transfer_from: str | None = None
     software_log_sd: _Sd | None = None
     noise: _Log | None = None
     speculation: _Speculation | None = None
@@ -122,6 +127,8 @@ def fit_prior(hardware: Hardware) -> Prior:
         }
     else:
         constants = {n: c.log(KEYS[n].dimension) for n, c in own.constants.items()}
+    sources = {f.key: f.source for f in hardware.figures}
+    sources |= {} if own is None else {n: c.source for n, c in own.constants.items()}
     default = shipped.default
     speculation = (own and own.speculation) or default.speculation
     return Prior(
@@ -132,4 +139,6 @@ def fit_prior(hardware: Hardware) -> Prior:
         acceptance=speculation.acceptance.logit(),
         probability=speculation.probability.logit(),
         draft_time=speculation.draft_time.log("seconds"),
+        sources=sources,
+        transfer_from=own.transfer_from if own else None,
     )

@@ -48,6 +48,7 @@ class Observation:
         measured_by, source_url, source_title, note, confidence: where it comes from.
         mesh_side: side in cores of the square region that one decode stage used (spatial).
         software: name of the software that ran, where rows of one profile differ in it.
+        fitted: False: predicted, but not fitted to (the note says why).
         origin, line: the file and line it was read from.
     """
 
@@ -70,6 +71,7 @@ class Observation:
     confidence: str = ""
     mesh_side: float | None = None
     software: str | None = None
+    fitted: bool = True
     origin: str = field(default="", compare=False)
     line: int = field(default=1, compare=False)
 
@@ -134,6 +136,7 @@ class _Row(BaseModel):
     confidence: Literal["high", "medium", "low"] | None = None
     mesh_side: Annotated[float, Field(ge=1, le=1e5, strict=False)] | None = None
     software: _Name | None = None
+    fitted: bool = True
 
     @field_validator("tokens_per_s", "weight_bits", "context_tokens", "batch", "mesh_side",
                      mode="before")  # fmt: skip
@@ -258,6 +261,7 @@ def _observation(row: _Row, origin: str, line: int) -> Observation:
         confidence=row.confidence or "",
         mesh_side=row.mesh_side,
         software=row.software,
+        fitted=row.fitted,
         origin=origin,
         line=line,
     )

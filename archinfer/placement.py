@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,12 +53,16 @@ class Candidates:
 
     def at(self, index: int) -> tuple[Mapping, TokenTime]:
         """One mapping with its time, as numbers."""
-        one = Mapping(*(float(np.asarray(x)[index]) for x in _parts(self.mapping)))
-        return one, take_time(self.time, index, len(self.nodes))
 
+        def one(value: Number) -> float:
+            return float(np.broadcast_to(value, self.nodes.shape)[index])
 
-def _parts(mapping: Mapping) -> tuple[Number, Number]:
-    return mapping.layers_per_stage, mapping.tensor_parallel
+        mapping = replace(
+            self.mapping,
+            layers_per_stage=one(self.mapping.layers_per_stage),
+            tensor_parallel=one(self.mapping.tensor_parallel),
+        )
+        return mapping, take_time(self.time, index, len(self.nodes))
 
 
 def take_time(time: TokenTime, index: int, count: int) -> TokenTime:

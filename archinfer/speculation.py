@@ -68,6 +68,7 @@ def speculative_time(
     traffic: Traffic,
     acceptance: Number,
     draft_time_s: Number,
+    side: Number | None = None,
 ) -> FloatArray:
     """Seconds per output token of one user with the best number of drafted tokens.
 
@@ -76,13 +77,15 @@ def speculative_time(
             and whose last axis has length 1 (the number of drafts is laid along it).
         shape, memory, traffic: as `archinfer.cost.decode_time`; `traffic.draft_tokens` is not
             looked at.
+        side: as `archinfer.cost.decode_time`.
 
     Returns:
         The broadcast shape without that last axis.
     """
     from archinfer.cost import decode_time
 
-    time = decode_time(hardware, shape, memory, mapping, replace(traffic, draft_tokens=DRAFTS))
+    drafting = replace(traffic, draft_tokens=DRAFTS)
+    time = decode_time(hardware, shape, memory, mapping, drafting, side)
     # The cost model's own price of a draft gives way to the one asked for.
     verify_s = time.total - time.draft
     each = (verify_s + DRAFTS * draft_time_s) / tokens_per_pass(acceptance, DRAFTS)

@@ -1,0 +1,82 @@
+"""`archinfer fit`: constants that no data sheet gives, from published speeds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from archinfer.commands.common import warn
+
+__all__ = ["fit"]
+
+
+def fit(
+    hardware: Annotated[
+        str, typer.Option(help="Profile: a name (archinfer hardware list) or a YAML file.")
+    ] = "wse-3",
+    observations: Annotated[
+        Path | None,
+        typer.Option(
+            help="Further observations (YAML); one with the id of a shipped row replaces it."
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Write the fitted profile here (a complete YAML file).")
+    ] = None,
+) -> None:
+    """Fit a profile's unknown constants to published speeds, with their uncertainty."""
+    from archinfer import observations as rows_of
+    from archinfer.errors import FileError
+    from archinfer.fit import fit_rows
+    from archinfer.fit_prior import fit_prior
+    from archinfer.fit_profile import profile_text
+    from archinfer.hardware import KEYS, Hardware
+    from archinfer.report.validation import print_table
+    from archinfer.units import format_quantity
+
+    profile = Hardware.load(hardware)
+    every = [r for r in rows_of.load(observations) if r.profile == profile.name]
+    rows, warnings = rows_of.usable(every, [profile.name])
+    for message in warnings:
+        warn(message)
+    rows = [r for r in rows if r.fitted]
+    if not rows:
+        warn(f"no observation of {profile.name}: what is printed is the belief before any")
+    found, cases = fit_rows(profile, rows)
+    for case in cases:
+        if not case.fits:
+            warn(f"observation {case.row.id!r}: the model does not fit {case.nodes.max():g} nodes")
+    table = []
+    for name in found.model.names:
+        i = found.model.names.index(name)
+        value, before = found.value(name), found.model.prior_value(name)
+        dimension = KEYS[name].dimension if name in KEYS else ""
+        if name == "draft_time":
+            dimension = "seconds"
+
+        def show(number: float, dimension: str = dimension) -> str:
+            if dimension in ("", "number"):
+                return f"{number:.4g}"
+            return format_quantity(number, dimension, digits=4)
+
+        table.append(
+            [name, show(before), f"{found.model.sd[i]:.2f}", show(value), f"{found.sd(name):.2f}"]
+        )
+    print_table(["parameter", "before", "sd", "fitted", "sd"], table)
+    typer.echo(
+        f"{len(cases)} speeds of {len({c.model_key for c in cases})} models; sd of the natural "
+        "logarithm (of the log-odds for acceptance and probability)"
+    )
+    if save is None:
+        return
+    command = f"archinfer fit --hardware {hardware}"
+    command += f" --observations {observations}" if observations is not None else ""
+    command += " --save FILE"
+    text = profile_text(found, cases, command, fit_prior(profile).sources)
+    try:
+        save.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise FileError(save, f"cannot be written: {error.strerror or error}") from None
+    typer.echo(f"saved {save}", err=True)

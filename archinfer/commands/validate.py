@@ -1,0 +1,126 @@
+"""`archinfer validate`: published speeds against predictions that have not seen them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from archinfer.commands.common import Format, print_csv, print_json, warn
+
+if TYPE_CHECKING:
+    from archinfer.observations import Observation
+    from archinfer.validation import Validation
+
+__all__ = ["validate"]
+
+
+def validate(
+    hardware: Annotated[
+        str | None,
+        typer.Option(
+            help="Profile whose speeds to predict. Default: wse-3; with --test: every row's own."
+        ),
+    ] = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(help="Predict the rows of this file from the shipped constants instead."),
+    ] = None,
+    observations: Annotated[
+        Path | None,
+        typer.Option(
+            help="Further observations (YAML); one with the id of a shipped row replaces it."
+        ),
+    ] = None,
+    inverse: Annotated[
+        bool, typer.Option(help="Also infer the architecture from each speed.")
+    ] = True,
+    floor: Annotated[
+        float,
+        typer.Option(min=0.0, max=1.0, help="Exit 1 if the 90 % intervals cover less than this."),
+    ] = 0.85,
+    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
+) -> None:
+    """Predict published speeds, each by a fit without that model, beside naive baselines."""
+    from archinfer import observations as rows_of
+    from archinfer.hardware import Hardware
+    from archinfer.report.validation import HEADINGS, cells, lines, markdown
+    from archinfer.validation import coverage_floor
+
+    known = rows_of.load(observations)
+    if test is None:
+        name = hardware or "wse-3"
+        profile = Hardware.load(name)
+        rows, warnings = rows_of.usable(
+            [r for r in known if r.profile == profile.name], [profile.name]
+        )
+        found = _leave_one_out(name, rows, known, inverse)
+        command = f"archinfer validate --hardware {name} --format markdown"
+    else:
+        asked = rows_of.software_by_date(rows_of.read(test), known)
+        if hardware is not None:
+            Hardware.load(hardware)
+            asked = [r for r in asked if r.profile == hardware]
+        rows, warnings = rows_of.usable(asked, Hardware.names())
+        found = _test(rows, rows_of.usable(known, Hardware.names())[0], inverse)
+        command = f"archinfer validate --test {test} --format markdown"
+    for message in warnings:
+        warn(message)
+    for p in found.predictions:
+        if not p.fits:
+            warn(f"observation {p.id!r}: the model does not fit the nodes of the row")
+    if output is Format.json:
+        print_json(found.to_dict())
+    elif output is Format.csv:
+        print_csv(list(HEADINGS), [list(cells(p)) for p in found.predictions])
+    elif output is Format.markdown:
+        typer.echo(markdown(found, command), nl=False)
+    else:
+        from archinfer.report.validation import print_table
+
+        print_table(list(HEADINGS), [cells(p) for p in found.predictions])
+        typer.echo()
+        for line in lines(found):
+            typer.echo(line)
+    if not coverage_floor(found.summary, floor):
+        covered = found.summary["coverage90"] or 0.0
+        typer.echo(
+            f"the 90 % intervals cover {100 * covered:.0f} % of the rows, less than the floor "
+            f"of {100 * floor:.0f} %",
+            err=True,
+        )
+        raise typer.Exit(1)
+
+
+def _leave_one_out(
+    name: str, rows: list[Observation], known: list[Observation], inverse: bool
+) -> Validation:
+    from archinfer.fit_prior import fit_prior
+    from archinfer.hardware import Hardware
+    from archinfer.inverse import validate_inverse
+    from archinfer.validation import Validation, inverse_cases, leave_one_out, transfer
+
+    profile = Hardware.load(name)
+    predictions, quality, used = leave_one_out(profile, rows)
+    source = fit_prior(profile).transfer_from
+    usable = [r for r in known if r.architecture is not None]
+    return Validation(
+        method=f"{profile.name}, each model predicted by a fit without it",
+        predictions=predictions,
+        fits={profile.name: quality},
+        transfer=None if source is None else transfer(Hardware.load(source), profile, usable),
+        inverse=validate_inverse(inverse_cases(used)) if inverse else None,
+    )
+
+
+def _test(rows: list[Observation], known: list[Observation], inverse: bool) -> Validation:
+    from archinfer.inverse import validate_inverse
+    from archinfer.validation import Validation, inverse_cases, predict_rows
+
+    predictions, used = predict_rows(rows, known)
+    return Validation(
+        method="rows that nothing was fitted to, predicted from the shipped constants",
+        predictions=predictions,
+        inverse=validate_inverse(inverse_cases(used)) if inverse else None,
+    )

@@ -1,0 +1,117 @@
+"""Validation results as text: a table for terminals, Markdown for the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from archinfer.validation import Prediction, Validation
+
+__all__ = ["HEADINGS", "cells", "lines", "markdown", "print_table"]
+
+HEADINGS = ("row", "nodes", "spec.", "observed", "p05", "median", "p95", "observed / median")
+
+_NAMES = {"roofline": "bandwidth roofline", "constant_per_layer": "constant time a layer"}
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table on standard output, first column to the left, the rest to the right."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for i, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if i else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)
+
+
+def _nodes(p: Prediction) -> str:
+    low, high = p.nodes
+    return f"{low:g}" if low == high else f"{low:g}-{high:g}"
+
+
+def cells(p: Prediction) -> list[str]:
+    """One row of the table."""
+    used = {True: "yes", False: "no", None: "?"}[p.speculative]
+    speeds = [p.observed, *(p.predicted[q] for q in ("p05", "p50", "p95"))]
+    mark = "" if p.inside("p05", "p95") else " (outside)"
+    mark += "" if p.counted else " (not counted)"
+    return [p.id, _nodes(p), used, *(f"{v:,.0f}" for v in speeds), f"{p.ratio:.2f}{mark}"]
+
+
+def _percent(value: float | None) -> str:
+    if value is None:
+        return "none"
+    return f"{100 * value:,.0f} %" if value < 10 else f"a factor of {1 + value:,.0f}"
+
+
+def lines(found: Validation) -> list[str]:
+    """The summary, one fact a line."""
+    s = found.summary
+    out = [
+        f"{found.method}: {len(found.counted)} rows",
+        f"error of the median prediction: median {_percent(s['median_abs_error'])}, "
+        f"worst {_percent(s['worst_abs_error'])}",
+        f"coverage: 50 % intervals {_percent(s['coverage50'])}, "
+        f"90 % intervals {_percent(s['coverage90'])}",
+    ]
+    for name, errors in found.baselines.items():
+        out.append(
+            f"naive, {_NAMES[name]}: median error {_percent(errors['median_abs_error'])}, "
+            f"worst {_percent(errors['worst_abs_error'])}"
+        )
+    for name, quality in found.fits.items():
+        out.append(
+            f"fit of {name} to all its {quality['rows']:.0f} rows: rms "
+            f"{100 * quality['rms_error']:.1f} %, worst {100 * quality['worst_error']:.1f} %"
+        )
+    if found.transfer is not None:
+        out.append(_transfer(found.transfer))
+    if found.inverse is not None and found.inverse["rows"]:
+        out.extend(_inverse(found.inverse))
+    return out
+
+
+def _transfer(t: dict[str, Any]) -> str:
+    speeds = ", ".join(
+        f"{r['id']} {r['predicted']:,.0f} for {r['observed']:,.0f}" for r in t["rows"]
+    )
+    return (
+        f"transfer: constants of {t['from']} ({t['fitted_on']} rows) on {t['to']}, nothing "
+        f"refitted: worst error {_percent(t['worst_abs_error'])} ({speeds})"
+    )
+
+
+def _inverse(inverse: dict[str, Any]) -> list[str]:
+    out = [f"inverse, from each speed (and nodes, where published) alone: {len(inverse['rows'])}"]
+    for quantity, share in inverse["coverage90"].items():
+        width = inverse["median_width"][quantity]
+        out.append(
+            f"  {quantity}: truth in the 90 % interval {_percent(share)}, in the 50 % interval "
+            f"{_percent(inverse['coverage50'][quantity])}; p95 / p05 {width:.3g}"
+        )
+    return out
+
+
+def markdown(found: Validation, command: str) -> str:
+    """The page `docs/validation.md`."""
+    out = [
+        "# Published speeds against predictions",
+        "",
+        f"Written by `{command}`; do not edit.",
+        "",
+        "Error: exp(|ln(observed / median)|) - 1. Rows of one architecture are left out of the fit "
+        "together. Nodes are a range where they are not published; `?` means that nobody says "
+        "whether speculative decoding was used.",
+        "",
+        "| " + " | ".join(HEADINGS) + " |",
+        "| --- | --- | --- | ---: | ---: | ---: | ---: | --- |",
+        *("| " + " | ".join(cells(p)) + " |" for p in found.predictions),
+        "",
+        *(f"- {line}" if not line.startswith("  ") else f"  - {line.strip()}"
+          for line in lines(found)),
+    ]  # fmt: skip
+    return "\n".join(out) + "\n"

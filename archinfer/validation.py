@@ -1,0 +1,359 @@
+"""How well published speeds are predicted by a fit that has not seen the model in question.
+
+Leave one model out: for each architecture all of its rows are taken away, the constants are
+fitted to the rest, and the rows are predicted. Two naive baselines get the same treatment. Test
+rows are predicted from the shipped constants instead, and nothing is fitted to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from archinfer.cases import Case, prepare_all
+from archinfer.fit import (
+    Fit,
+    FitModel,
+    fit_rows,
+    quantiles,
+    shipped_fit,
+    software_factor,
+    without_model,
+)
+from archinfer.fit_prior import fit_prior
+from archinfer.hardware import Hardware
+from archinfer.observations import Observation
+from archinfer.work import work
+
+if TYPE_CHECKING:
+    from archinfer.inverse import InverseCase
+
+__all__ = ["Prediction", "Validation", "error", "leave_one_out", "predict_rows", "transfer"]
+
+DRAWS = 8_000
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+BASELINES = ("roofline", "constant_per_layer")
+
+
+def error(observed: float, predicted: float) -> float:
+    """exp(|ln(observed / predicted)|) - 1: the ratio's excess over 1, taken on the larger side."""
+    return float(np.exp(abs(np.log(observed / predicted))) - 1.0)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One observation with its prediction.
+
+    Attributes:
+        id, model, hardware: of the observation (hardware: the profile).
+        observed: tokens per second.
+        predicted: quantiles p05 to p95 in tokens per second.
+        ratio: observed / median.
+        nodes: published, or the range that was assumed.
+        speculative: True, False, or None where it is not known.
+        fits: whether the model fits the published nodes.
+        counted: whether it enters the summary (a row that nothing is fitted to does not).
+        baselines: tokens per second of each naive baseline.
+    """
+
+    id: str
+    model: str
+    hardware: str
+    observed: float
+    predicted: dict[str, float]
+    ratio: float
+    nodes: tuple[float, float]
+    speculative: bool | None
+    fits: bool
+    counted: bool
+    baselines: dict[str, float]
+
+    @property
+    def error(self) -> float:
+        """Error of the median."""
+        return error(self.observed, self.predicted["p50"])
+
+    def inside(self, low: str, high: str) -> bool:
+        """Whether the observed speed lies between two quantiles."""
+        return self.predicted[low] <= self.observed <= self.predicted[high]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Predictions with what else was looked at.
+
+    Attributes:
+        method: how the rows were predicted, in words.
+        predictions: one for each row.
+        fits: rms and worst error, by profile, of the rows that its constants were fitted to.
+        transfer: see `transfer`; None where nothing is to be transferred.
+        inverse: from each speed back to the architecture; None where it was not asked for.
+    """
+
+    method: str
+    predictions: list[Prediction]
+    fits: dict[str, dict[str, float]] = field(default_factory=dict)
+    transfer: dict[str, Any] | None = None
+    inverse: dict[str, Any] | None = None
+
+    @property
+    def summary(self) -> dict[str, float | None]:
+        """Median and worst error, share of rows inside the 50 % and 90 % intervals."""
+        counted = self.counted
+        return _summary(
+            [p.error for p in counted],
+            [p.inside("p25", "p75") for p in counted],
+            [p.inside("p05", "p95") for p in counted],
+        )
+
+    @property
+    def counted(self) -> list[Prediction]:
+        """The predictions that enter the summaries."""
+        return [p for p in self.predictions if p.counted]
+
+    @property
+    def baselines(self) -> dict[str, dict[str, float | None]]:
+        """Median and worst error of each baseline on the same rows."""
+        out: dict[str, dict[str, float | None]] = {}
+        for name in BASELINES:
+            errors = [
+                error(p.observed, p.baselines[name]) for p in self.counted if name in p.baselines
+            ]
+            summary = _summary(errors, [], [])
+            out[name] = {k: summary[k] for k in ("median_abs_error", "worst_abs_error")}
+        return out
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        rows = []
+        for p in self.predictions:
+            row = asdict(p)
+            row["nodes"] = list(p.nodes)
+            row["error"] = p.error
+            rows.append(row)
+        return {
+            "method": self.method,
+            "rows": rows,
+            "summary": self.summary,
+            "baselines": self.baselines,
+            "fit": self.fits,
+            "transfer": self.transfer,
+            "inverse": self.inverse,
+        }
+
+
+def _summary(
+    errors: Sequence[float], inside50: Sequence[bool], inside90: Sequence[bool]
+) -> dict[str, float | None]:
+    return {
+        "median_abs_error": float(np.median(errors)) if errors else None,
+        "worst_abs_error": float(max(errors)) if errors else None,
+        "coverage50": float(np.mean(inside50)) if inside50 else None,
+        "coverage90": float(np.mean(inside90)) if inside90 else None,
+    }
+
+
+def leave_one_out(
+    hardware: Hardware, rows: Sequence[Observation], draws: int = DRAWS, seed: int = 0
+) -> tuple[list[Prediction], dict[str, float], list[tuple[Case, Fit]]]:
+    """Predicts each row of one profile by a fit without its model.
+
+    Args:
+        hardware: the profile.
+        rows: observations of it.
+        draws, seed: of each prediction.
+
+    Returns:
+        Predictions in the order of the rows; rms and worst error of the fit to all rows; each
+        case with the fit that has not seen its model.
+    """
+    fitted = [r for r in rows if r.fitted]
+    everything, cases = fit_rows(hardware, fitted)
+    unfitted = prepare_all([r for r in rows if not r.fitted], everything.model.hardware)
+    by_id = {c.row.id: c for c in [*cases, *unfitted]}
+    fits: dict[tuple[float, ...], Fit] = {}
+    predictions, used = [], []
+    for row in rows:
+        case = by_id[row.id]
+        if case.model_key not in fits:
+            fits[case.model_key] = without_model(everything, cases, case)
+        fit = fits[case.model_key]
+        known = [c for c in cases if c.model_key != case.model_key]
+        predictions.append(_prediction(fit, case, known, draws, seed))
+        used.append((case, fit))
+    residuals = everything.residuals(cases)
+    quality = {
+        "rows": float(len(cases)),
+        "rms_error": float(np.sqrt(np.mean(residuals**2))) if len(cases) else 0.0,
+        "worst_error": float(np.expm1(np.abs(residuals).max())) if len(cases) else 0.0,
+    }
+    return predictions, quality, used
+
+
+def predict_rows(
+    rows: Iterable[Observation],
+    known: Iterable[Observation],
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> tuple[list[Prediction], list[tuple[Case, Fit]]]:
+    """Predicts rows from the constants of their profiles as they stand; nothing is fitted.
+
+    Args:
+        rows: what to predict.
+        known: shipped observations, from which the baseline of constant time a layer is taken.
+        draws, seed: of each prediction.
+
+    Returns:
+        Predictions in the order of the rows, and each case with the constants used.
+    """
+    rows, known = list(rows), list(known)
+    predictions: dict[str, Prediction] = {}
+    used: dict[str, tuple[Case, Fit]] = {}
+    for profile in sorted({str(r.profile) for r in rows}):
+        fit = shipped_fit(Hardware.load(profile))
+        seen = prepare_all([r for r in known if r.profile == profile and r.fitted],
+                           fit.model.hardware)  # fmt: skip
+        for case in prepare_all([r for r in rows if r.profile == profile], fit.model.hardware):
+            others = [c for c in seen if c.model_key != case.model_key]
+            predictions[case.row.id] = _prediction(fit, case, others, draws, seed)
+            used[case.row.id] = (case, fit)
+    return [predictions[r.id] for r in rows], [used[r.id] for r in rows]
+
+
+def _prediction(fit: Fit, case: Case, known: Sequence[Case], draws: int, seed: int) -> Prediction:
+    found = quantiles(fit.draws(case, draws, seed), LEVELS)
+    predicted = {f"p{round(100 * q):02d}": float(v) for q, v in zip(LEVELS, found, strict=True)}
+    row = case.row
+    baselines = {"roofline": _roofline(fit.model.hardware, case)}
+    if known:
+        baselines["constant_per_layer"] = _constant_per_layer(case, known)
+    return Prediction(
+        id=row.id,
+        model=row.model,
+        hardware=str(row.profile),
+        observed=row.tokens_per_s,
+        predicted=predicted,
+        ratio=row.tokens_per_s / predicted["p50"],
+        nodes=(float(case.nodes.min()), float(case.nodes.max())),
+        speculative=row.speculative,
+        fits=case.fits,
+        counted=row.fitted,
+        baselines=baselines,
+    )
+
+
+def _roofline(hardware: Hardware, case: Case) -> float:
+    """Tokens per second if reading weights and cache at peak bandwidth were all that takes time.
+
+    Spatial: one node's bandwidth, since a token is on one node at a time.
+    """
+    traffic = case.traffic
+    done = work(
+        case.shape,
+        traffic.context_tokens,
+        traffic.concurrency,
+        float(np.asarray(traffic.weight_bits)),
+        traffic.kv_bits,
+        None if traffic.outside_bits is None else float(np.asarray(traffic.outside_bits)),
+    )
+    nodes = 1.0 if hardware.spatial else float(np.min(case.nodes))
+    read_bytes = done.weight_bytes + done.kv_read_bytes
+    return float(nodes * hardware.bandwidth_bytes_per_s / read_bytes)
+
+
+def _constant_per_layer(case: Case, known: Sequence[Case]) -> float:
+    """Tokens per second if every layer of every model took the same time.
+
+    That time is the geometric mean over `known`.
+    """
+    log_rate = np.mean([c.log_speed + np.log(c.shape.layers) for c in known])
+    return float(np.exp(log_rate) / case.shape.layers)
+
+
+def transfer(
+    source: Hardware, target: Hardware, rows: Sequence[Observation]
+) -> dict[str, Any] | None:
+    """Constants fitted on one machine, put on another without a refit.
+
+    Args:
+        source: profile whose rows are fitted.
+        target: profile whose rows are predicted: those known to be without speculation and on
+            a known number of nodes.
+        rows: observations of both.
+
+    Returns:
+        `fitted_on`, `constants`, `rows` (id, observed, predicted, error), `worst_abs_error`;
+        None without rows to predict.
+    """
+    own = [r for r in rows if r.profile == source.name and r.fitted]
+    plain = [
+        r
+        for r in rows
+        if r.profile == target.name and r.speculative is False and r.nodes is not None
+    ]
+    if not own or not plain:
+        return None
+    fit, _ = fit_rows(source, own)
+    carried = {n: v for n, v in fit.constants.items() if not n.startswith("link.")}
+    prior = fit_prior(target)
+    centre = {name: float(np.exp(mean)) for name, (mean, _) in prior.constants.items()}
+    hardware = target.with_constants(centre | carried)
+    model = FitModel.of(hardware, [], prior)
+    out: list[dict[str, Any]] = []
+    errors: list[float] = []
+    for case in prepare_all(plain, hardware):
+        theta = model.mean.copy()
+        for name, value in carried.items():
+            theta[model.names.index(name)] = np.log(value)
+        centre_log = model.components(theta[None, :], case)[0]
+        speed = float(np.exp(centre_log[0, 0]))
+        observed = case.row.tokens_per_s
+        errors.append(error(observed, speed))
+        out.append(
+            {"id": case.row.id, "observed": observed, "predicted": speed, "error": errors[-1]}
+        )
+    return {
+        "from": source.name,
+        "to": target.name,
+        "fitted_on": len(own),
+        "constants": carried,
+        "rows": out,
+        "worst_abs_error": max(errors),
+    }
+
+
+def inverse_cases(used: Iterable[tuple[Case, Fit]]) -> list[InverseCase]:
+    """What `archinfer.inverse.validate_inverse` takes, of rows whose region was not set by hand.
+
+    Speeds of other software than the usual are turned into the usual one's.
+    """
+    from archinfer.inverse import InverseCase
+
+    hardware: dict[int, Hardware] = {}
+    out = []
+    for case, fit in used:
+        if case.side is not None or not case.row.fitted:
+            continue
+        if id(fit) not in hardware:
+            hardware[id(fit)] = fit.hardware if fit.ids else fit.model.hardware
+        out.append(
+            InverseCase(
+                id=case.row.id,
+                tokens_per_s=case.row.tokens_per_s / software_factor(fit, case),
+                shape=case.shape,
+                hardware=hardware[id(fit)],
+                nodes=case.row.nodes,
+                speculative=case.row.speculative,
+                context_tokens=int(np.asarray(case.traffic.context_tokens)),
+            )
+        )
+    return out
+
+
+def coverage_floor(summary: Mapping[str, float | None], floor: float) -> bool:
+    """Whether the 90 % intervals cover at least `floor` of the rows (true without rows)."""
+    found = summary["coverage90"]
+    return found is None or found >= floor
