@@ -2,7 +2,8 @@
 
 The logarithm of the ratio of two speeds is a sum: of the ratio of the times of a pass, split
 over its terms by the logarithmic mean (Ang's LMDI: exact, no remainder, no order of terms), of
-the ratio of tokens gained per pass, and of what the cost model does not explain.
+the ratio of tokens gained per pass (with its part of the spread between texts, where a law of
+speculation states one), and of what the cost model does not explain.
 """
 
 from __future__ import annotations
@@ -12,12 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from archinfer.cost import log_sd
 from archinfer.deployment import Deployment, Mapping
 from archinfer.errors import InputError
 from archinfer.formats import weight_format
 from archinfer.importance import normal_points
-from archinfer.inference import NO_SPECULATION, Posterior, drawn_speculation, resampled
+from archinfer.inference import (
+    NO_SPECULATION,
+    Posterior,
+    drawn_speculation,
+    log_density,
+    noise_scale,
+    resampled,
+)
 from archinfer.placement import best_mapping, min_nodes
 from archinfer.shape import FloatArray, ModelShape
 from archinfer.speculation import speculative_time
@@ -92,11 +99,14 @@ def _reference_accepted(
     deployed: _Deployed,
     tokens_per_s: float,
     count: int,
-) -> FloatArray:
-    """Tokens per pass of the reference, `count` draws: the same prior, its own speed."""
+) -> tuple[FloatArray, FloatArray]:
+    """Tokens per pass of the reference, `count` draws: the same prior, its own speed.
+
+    With the part of the logarithm of its speed that the spread of speculation explains.
+    """
     question = posterior.question
     pass_s = float(deployed.time.total)
-    sd: FloatArray = np.asarray(log_sd(question.hardware, deployed.time))
+    spread: FloatArray = np.zeros(1)
     if posterior.law is None:
         gains, prior = _plain_gains(*question.speculation)
     else:
@@ -115,12 +125,16 @@ def _reference_accepted(
         )
         gains = np.where(used, pass_s / each_s, 1.0)
         prior = np.full(len(gains), 1.0 / len(gains))
-        sd = np.hypot(sd, np.where(used, posterior.law.spread_log_sd, 0.0))
-    deviation = np.log(tokens_per_s * pass_s / gains) / sd
-    log_p = np.log(prior) - 0.5 * deviation**2 - np.log(sd)
+        spread = np.where(used, posterior.law.spread_log_sd, 0.0)
+    scale = noise_scale(question.hardware, deployed.time, spread)
+    deviation = np.log(tokens_per_s * pass_s / gains) / scale
+    log_p = np.log(prior) + log_density(deviation) - np.log(scale)
     p = np.exp(log_p - log_p.max())
     index = resampled(p / p.sum(), count)
-    return np.asarray(np.random.default_rng(1).permutation(gains[index]))
+    index = np.random.default_rng(1).permutation(index)
+    # Of a residual, its parts have the shares of their variances on average.
+    explained = np.broadcast_to(deviation * spread**2 / scale, gains.shape)
+    return gains[index], explained[index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +204,13 @@ def compare_with(
     traffic = Traffic(asked.context_tokens, 1, bits, None, asked.kv_bits)
     stored = memory(reference, asked.context_tokens, 1, bits, asked.kv_bits)
     deployed = _Deployed(reference, stored, traffic, mapping, time)
-    accepted = _reference_accepted(posterior, deployed, reference_tokens_per_s, len(kept))
-    parts["speculation"] = np.log(accepted / d.accepted_tokens[kept])
+    accepted, gained = _reference_accepted(posterior, deployed, reference_tokens_per_s, len(kept))
+    parts["speculation"] = np.log(accepted / d.accepted_tokens[kept]) + gained
+    if posterior.law is not None:
+        share = np.where(
+            d.speculates[kept] > 0.0, (posterior.law.spread_log_sd / d.log_scale[kept]) ** 2, 0.0
+        )
+        parts["speculation"] -= d.deviation[kept] * d.log_scale[kept] * share
     log_ratio = float(np.log(reference_tokens_per_s / question.tokens_per_s))
     parts["unexplained"] = log_ratio - np.sum(list(parts.values()), axis=0)
     stacked = np.stack([parts[cause] for cause in CAUSES])
@@ -210,7 +229,7 @@ def compare_with(
             "larger": probability(d.active_params[kept] > reference.active_params),
             "more parameters": probability(d.total_params[kept] > reference.total_params),
             "deeper": probability(d.layers[kept] > reference.layers),
-            "no speculation": probability(d.accepted_tokens[kept] <= 1.0),
+            "no speculation": probability(d.speculates[kept] == 0.0),
             "less speculation": probability(d.accepted_tokens[kept] < accepted),
         },
         factor=dict(zip(CAUSES, (float(v) for v in np.exp(mean)), strict=True)),

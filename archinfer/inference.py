@@ -2,8 +2,9 @@
 
 Prior: shapes (`archinfer.prior`), how an operator deploys them (`_Deployments` below), and plain
 ranges for what a speed table leaves out. Evidence: the number of nodes, where it is known, and
-the speed, log-normal around the cost model's with the spread of the profile's constants (their
-joint covariance, to first order) and of its model error.
+the speed: Student's t around the logarithm of the cost model's, with the spread of the profile's
+constants (their joint covariance, to first order) and of its model error, heavy-tailed as the
+noise to which the profile is fitted.
 
 How an operator deploys (stated, not measured):
 
@@ -31,11 +32,11 @@ from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr, ndtri, stdtr
 
 from archinfer.cost import TokenTime, Traffic, decode_time, log_sd
 from archinfer.deployment import Mapping
@@ -54,6 +55,9 @@ from archinfer.question import Question, Range
 from archinfer.shape import DENSE_CHAIN, FloatArray, ModelShape, Number
 from archinfer.speculation import SpeculationLaw, speculative_time
 from archinfer.work import Memory, memory
+
+if TYPE_CHECKING:
+    from archinfer.hardware import Hardware
 
 __all__ = [
     "FACTS",
@@ -76,6 +80,13 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 IDENTIFIED_BITS = 1.0
 """Information from which a quantity counts as identified: 1 bit halves what is plausible."""
 
+SCALE_UNCERTAINTY = 1.2
+"""Factor on the variance of the noise for the uncertainty of its own scale: exp(2 s^2) with
+s = 0.3, what a fit to some twenty speeds leaves of the scale's logarithm."""
+
+NOISE_DEGREES = 4.0
+"""Degrees of freedom of Student's t, the noise of a measured speed (as in `archinfer.fit`)."""
+
 ESS_FLOOR = 1000.0
 UTILISATION = (0.4, 1.0)
 IDLE_LOG_MEAN = 0.1
@@ -90,8 +101,12 @@ TAIL = 1e-3
 """Probability of a speed as extreme as the observed one, given the nodes, below which the answer
 carries a warning: it then rests on the tails of the prior."""
 
-FAR_SD = 4.0
-"""A speed that stays this many standard deviations away from every model is unreachable."""
+FAR = 6.0
+"""Scales of the noise beyond which a speed is not explained: Student's t with 4 degrees of
+freedom has 0.4 % there."""
+
+EXPLAINED = 0.1
+"""Least posterior probability that a speed is explained, for an answer to be given."""
 
 LAYERS_CAP = 4096
 NODES_CAP = 4096
@@ -131,6 +146,7 @@ class Batch:
     weights: FloatArray
     attention: FloatArray
     accepted_tokens: FloatArray
+    speculates: FloatArray
     concurrency: FloatArray
     context_tokens: FloatArray
     tokens_per_s: FloatArray
@@ -143,10 +159,10 @@ class Batch:
     log_conditions: FloatArray
     log_nodes: FloatArray
     log_speed: FloatArray
-    log_sd: FloatArray
-    """Standard deviation of the logarithm of the predicted speed."""
+    log_scale: FloatArray
+    """Scale of Student's t around the logarithm of the predicted speed."""
     deviation: FloatArray
-    """log(observed / predicted) in standard deviations."""
+    """log(observed / predicted) in scales."""
 
     @classmethod
     def empty(cls, count: int) -> Batch:
@@ -348,6 +364,7 @@ class _Model:
         if none > 0.0:
             accepted = np.where(u < none, 1.0, np.maximum(accepted, 1.0))
         batch.accepted_tokens[:] = accepted
+        batch.speculates[:] = accepted > 1.0
 
     def _rules(self, kind: str, per_layer: FloatArray) -> FamilyRules:
         # An array of rules: the family's formulas broadcast over it.
@@ -449,7 +466,7 @@ class _Model:
                 draft_s[at][:, None],
             )
             gain[at] = np.broadcast_to(np.asarray(time.total), count)[at] / each_s
-        batch.put(mine, accepted_tokens=gain)
+        batch.put(mine, accepted_tokens=gain, speculates=used.astype(float))
         return np.where(used, self.law.spread_log_sd, 0.0)
 
     def _spatial_nodes(
@@ -522,8 +539,8 @@ class _Model:
         hardware = q.hardware
         pass_s = np.asarray(time.total)
         predicted = batch.accepted_tokens[mine] / pass_s
-        sd = np.hypot(log_sd(hardware, time), spread)
-        deviation = np.log(q.tokens_per_s / predicted) / sd
+        scale = noise_scale(hardware, time, spread)
+        deviation = np.log(q.tokens_per_s / predicted) / scale
         if hardware.spatial:
             one_layer = (
                 np.asarray(time.weights + time.kv + time.reductions) / layers
@@ -540,10 +557,27 @@ class _Model:
             bytes_s=time.weights + time.kv + time.compute + time.head,
             links_s=time.links,
             queue_s=time.queue + time.draft,
-            log_speed=-0.5 * deviation**2 - np.log(sd),
-            log_sd=sd,
+            log_speed=log_density(deviation) - np.log(scale),
+            log_scale=scale,
             deviation=deviation,
         )
+
+
+def noise_scale(hardware: Hardware, time: TokenTime, spread: Number) -> FloatArray:
+    """Scale of Student's t around the logarithm of a predicted speed.
+
+    Constants and speculation's spread add to the scale of the model error, which as a standard
+    deviation is sqrt(v / (v - 2)) times its scale.
+    """
+    error = hardware.model_error_log_sd**2
+    constants = np.asarray(log_sd(hardware, time)) ** 2 - error
+    scale = error * (NOISE_DEGREES - 2.0) / NOISE_DEGREES
+    return np.asarray(np.sqrt(SCALE_UNCERTAINTY * (constants + scale + np.square(spread))))
+
+
+def log_density(deviation: FloatArray) -> FloatArray:
+    """Logarithm of Student's t at deviations in scales, without its constant."""
+    return np.asarray(-0.5 * (NOISE_DEGREES + 1.0) * np.log1p(deviation**2 / NOISE_DEGREES))
 
 
 def drawn_speculation(
@@ -831,7 +865,7 @@ def infer(
     attention: Sequence[str] | None = None,
     concurrency: Range | None = None,
     read_context: Range | None = None,
-    law: SpeculationLaw | None = None,
+    law: SpeculationLaw | Literal["profile"] | None = "profile",
 ) -> Posterior:
     """The posterior over total, active, layers and nodes.
 
@@ -849,9 +883,9 @@ def infer(
         concurrency: users at once, log-uniform; None: from the question's to 32 times as many.
         read_context: context at which the speed was measured, log-uniform; None: from 1,000
             tokens to the question's.
-        law: of speculation, where the profile was fitted with one; takes the place of the
-            question's range of tokens per pass, but for "none" (1:1) and "surely some" (a low
-            end above 1).
+        law: of speculation; "profile": the one that the profile was fitted with, if any. It
+            takes the place of the question's range of tokens per pass, but for "none" (1:1) and
+            "surely some" (a low end above 1). None: the range as it stands.
 
     Raises:
         InputError: an empty or unknown choice of formats or kinds, or ranges that are none.
@@ -922,9 +956,9 @@ def _predictive(model: _Model, draws: Draws[_Kept], count: int = 2048) -> dict[s
     _, batch = model.evaluate(1, draws.payload.z[index], draws.payload.cell[index], speed=True)
     centre = np.log(batch.tokens_per_s)
     observed = np.log(model.question.tokens_per_s)
-    below = float(ndtr((observed - centre) / batch.log_sd).mean())
-    noise = np.random.default_rng(0).standard_normal(count)
-    p05, p50, p95 = np.exp(np.quantile(centre + batch.log_sd * noise, (0.05, 0.5, 0.95)))
+    below = float(stdtr(NOISE_DEGREES, (observed - centre) / batch.log_scale).mean())
+    noise = np.random.default_rng(0).standard_t(NOISE_DEGREES, count)
+    p05, p50, p95 = np.exp(np.quantile(centre + batch.log_scale * noise, (0.05, 0.5, 0.95)))
     return {
         "p05": float(p05),
         "p50": float(p50),
@@ -973,7 +1007,7 @@ def simulate(
     seed: int = 0,
     *,
     prior: ShapePrior = CATALOGUE_PRIOR,
-    law: SpeculationLaw | None = None,
+    law: SpeculationLaw | Literal["profile"] | None = "profile",
 ) -> Simulated:
     """Models, deployments and measured speeds as `infer` believes they arise.
 
@@ -1014,7 +1048,7 @@ def simulate(
     truth = Batch.join(parts).take(np.arange(count))
     idle = np.exp(IDLE_LOG_MEAN * rng.exponential(size=count))
     there = np.floor(truth.nodes * np.minimum(idle, IDLE_MOST)).astype(int)
-    speeds = truth.tokens_per_s * np.exp(truth.log_sd * rng.standard_normal(count))
+    speeds = truth.tokens_per_s * np.exp(truth.log_scale * rng.standard_t(NOISE_DEGREES, count))
     questions = tuple(
         asked.with_(tokens_per_s=float(v), nodes=(int(n), int(n)) if spatial else question.nodes)
         for n, v in zip(there, speeds, strict=True)
@@ -1029,8 +1063,10 @@ def _model(
     attention: Sequence[str] | None,
     concurrency: Range | None,
     read_context: Range | None,
-    law: SpeculationLaw | None = None,
+    law: SpeculationLaw | Literal["profile"] | None = "profile",
 ) -> _Model:
+    if law == "profile":
+        law = question.hardware.speculation
     formats = [1.0] * len(question.weights)
     if weights_prior is not None:
         formats = [float(weights_prior.get(w, 0.0)) for w in question.weights]
@@ -1074,15 +1110,22 @@ def _impossible(question: Question, level: int, draws: Draws[_Kept]) -> str:
             f"no model within the known ranges fits and fills {_spell(question.nodes)} {node}s "
             f"with whole layers in any of the formats {', '.join(question.weights)}"
         )
+    batch = draws.payload.batch
+    if draws.ess > 0.0:
+        explained = draws.weights[np.abs(batch.deviation) < FAR].sum()
+        if explained > EXPLAINED:
+            return ""
     alive = np.isfinite(draws.log_weights)
-    if np.any(np.abs(draws.payload.batch.deviation[alive]) < FAR_SD):
-        return ""
-    speeds = draws.payload.batch.tokens_per_s[alive]
+    slow, fast = quantiles(batch.tokens_per_s[alive], _equal(int(alive.sum())), (0.05, 0.95))
     return (
-        f"no model that fits answers at {question.tokens_per_s:g} tokens/s: those nearest to it "
-        f"reach {speeds.min():.4g} to {speeds.max():.4g}, more than {FAR_SD:g} standard "
-        "deviations away"
+        f"no model that fits answers at {question.tokens_per_s:g} tokens/s: those tried reach "
+        f"{slow:.3g} to {fast:.3g}, and noise of more than {FAR:g} of its scales would have to "
+        "make up the rest"
     )
+
+
+def _equal(count: int) -> FloatArray:
+    return np.full(count, 1.0 / max(count, 1))
 
 
 def _spell(limits: Range | tuple[int, int]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class InverseCase:
         speculative: whether speculative decoding was used; None: not known.
         context_tokens: context asked of the service.
         weights: formats that come into question.
-        law: of speculation, from a fit without that model; None: the profile's range.
+        law: as for `infer`; "profile": the hardware's own.
     """
 
     id: str
@@ -49,7 +49,7 @@ class InverseCase:
     speculative: bool | None = None
     context_tokens: int = 8000
     weights: tuple[str, ...] = ("bf16", "fp8", "nvfp4")
-    law: SpeculationLaw | None = None
+    law: SpeculationLaw | Literal["profile"] | None = "profile"
 
     def question(self) -> Question:
         """What an analyst who knows the speed alone would ask."""

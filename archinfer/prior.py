@@ -2,15 +2,16 @@
 
 Two classes, dense and mixture-of-experts, each a chain of normal distributions of logarithms:
 
-    log A ~ N(mean, (SIZE_WIDENING * sd)^2)          active parameters
+    log A ~ N(mean, (widening * sd)^2)               active parameters
     log L | A,  log c | A, L,  log(N / A) | A, L     linear regressions with their spread
 
 with c = (A - embedding - head) / (L d^2), the active parameters of a layer in units of
 hidden_size^2. The numbers come from the shipped catalogue (one entry for each distinct shape,
-`fit_prior`; the tests compute them again). Two things are wider than the catalogue: the size axis
-by SIZE_WIDENING, since the models a provider serves need not be the open ones and the largest are
-larger; and each regression by the uncertainty of its own coefficients, which grows away from the
-catalogue's centre, so that a 4T model has a looser prior on depth than a 70B one.
+`fit_prior`; the tests compute them again). Two things are wider
+than the catalogue. The size axis (SIZE_WIDENING, DENSE_WIDENING): the models a provider serves
+need not be the open ones and the largest are larger, and how large a model is shall come from
+what was observed. And each regression, by the uncertainty of its own coefficients, which grows
+away from the catalogue's centre: a 4T model has a looser prior on depth than a 70B one.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from archinfer.shape import FloatArray, ModelShape, Number
 
 __all__ = [
     "CATALOGUE_PRIOR",
+    "DENSE_WIDENING",
     "SIZE_WIDENING",
     "ClassPrior",
     "Features",
@@ -38,9 +40,14 @@ __all__ = [
     "same_shape",
 ]
 
-SIZE_WIDENING = 1.5
-"""Standard deviation of log A over that of the catalogue. 1.5 puts 150B active (the largest
-open mixture-of-experts model has 115B) 1.4 deviations from the centre instead of 2.1."""
+SIZE_WIDENING = 2.0
+"""Standard deviation of log A over that of the catalogue: nearly flat over three decades. It puts
+150B active (the largest open mixture of experts has 115B) 1.1 deviations from the centre instead
+of 2.1."""
+
+DENSE_WIDENING = 1.5
+"""The same of dense models: none larger than 405B was published since 2024, and giants are
+mixtures of experts."""
 
 _SPARSE = 1.05
 """Total over active parameters above which a model counts as mixture-of-experts."""
@@ -215,7 +222,9 @@ def _fit_class(models: Sequence[Features], share: float) -> ClassPrior:
     return ClassPrior(
         share=share,
         size_mean=float(log_active.mean()),
-        size_sd=float(SIZE_WIDENING * log_active.std(ddof=1)),
+        size_sd=float(
+            (SIZE_WIDENING if models[0].moe else DENSE_WIDENING) * log_active.std(ddof=1)
+        ),
         depth=Regression.fit(log_layers, log_active),
         per_layer=Regression.fit(
             np.log([m.params_per_layer for m in models]), log_active, log_layers
@@ -265,7 +274,7 @@ CATALOGUE_PRIOR = ShapePrior(
     moe=ClassPrior(
         share=0.68,
         size_mean=23.663782,
-        size_sd=1.4583301,
+        size_sd=1.9444402,
         depth=Regression(
             coefficients=(-3.861546, 0.32889539),
             sd=0.3411722,
