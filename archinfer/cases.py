@@ -29,7 +29,8 @@ each, so a decode step sees about 1,500."""
 
 NODES_SPREAD = 2.0
 """Where the nodes are not published: from the fewest that fit to this many times as many (spare
-memory holds other users' caches), each factor as likely as another."""
+memory holds other users' caches), each factor as likely as another. On temporal hardware the
+fewest are at least one scale-up domain."""
 
 _NODE_CHOICES = 6
 _NODES_MAX = 100_000
@@ -116,6 +117,9 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
     if row.nodes is not None:
         asked = np.array([float(row.nodes)])
     else:
+        if not hardware.spatial:
+            # Nobody serves from a part of a server or rack.
+            fewest = max(fewest, int(hardware.scale_up_size))
         asked = np.unique(np.round(np.geomspace(fewest, NODES_SPREAD * fewest, _NODE_CHOICES)))
     found = candidates(hardware, shape, stored, traffic, int(min(asked.max(), _NODES_MAX)))
     total = np.broadcast_to(np.asarray(found.time.total, dtype=float), found.nodes.shape)

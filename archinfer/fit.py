@@ -76,7 +76,7 @@ class FitModel:
         software = sorted({c.row.software for c in cases if c.row.software is not None})
         beliefs |= {_SOFTWARE + name: (0.0, prior.software_log_sd) for name in software}
         beliefs["noise"] = prior.noise
-        if any(c.row.speculative is not False for c in cases):
+        if any(c.row.speculative is not False and c.row.accepted_tokens is None for c in cases):
             beliefs |= {name: getattr(prior, name) for name in _SPECULATION}
         mean, sd = np.array(list(beliefs.values())).T
         return cls(hardware, tuple(beliefs), count, mean, sd)
@@ -111,6 +111,21 @@ class FitModel:
         noise = np.exp(self.column(theta, "noise"))
         weight = np.broadcast_to(case.log_weight, (n, ways))
         used = case.row.speculative
+        if case.row.draft_tokens is not None and case.row.accepted_tokens is not None:
+            time = decode_time(
+                self.hardware.with_constants(values),
+                case.shape,
+                case.stored,
+                case.mapping,
+                replace(case.traffic, draft_tokens=case.row.draft_tokens),
+                case.side,
+            ).total
+            centre = shift + np.log(case.row.accepted_tokens)
+            return (
+                centre - np.log(np.broadcast_to(time, (n, ways))),
+                np.broadcast_to(noise, (n, ways)),
+                weight,
+            )
         centres: list[FloatArray] = []
         scales: list[FloatArray] = []
         chances: list[FloatArray] = []

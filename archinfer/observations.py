@@ -48,6 +48,8 @@ class Observation:
         measured_by, source_url, source_title, note, confidence: where it comes from.
         mesh_side: side in cores of the square region that one decode stage used (spatial).
         software: name of the software that ran, where rows of one profile differ in it.
+        draft_tokens: drafted tokens that each pass verified; None: not published.
+        accepted_tokens: tokens gained per pass; None: not published.
         fitted: False: predicted, but not fitted to (the note says why).
         origin, line: the file and line it was read from.
     """
@@ -71,6 +73,8 @@ class Observation:
     confidence: str = ""
     mesh_side: float | None = None
     software: str | None = None
+    draft_tokens: int | None = None
+    accepted_tokens: float | None = None
     fitted: bool = True
     origin: str = field(default="", compare=False)
     line: int = field(default=1, compare=False)
@@ -136,10 +140,12 @@ class _Row(BaseModel):
     confidence: Literal["high", "medium", "low"] | None = None
     mesh_side: Annotated[float, Field(ge=1, le=1e5, strict=False)] | None = None
     software: _Name | None = None
+    draft_tokens: Annotated[int, Field(ge=1, le=1000)] | None = None
+    accepted_tokens: Annotated[float, Field(ge=1, le=1000, strict=False)] | None = None
     fitted: bool = True
 
     @field_validator("tokens_per_s", "weight_bits", "context_tokens", "batch", "mesh_side",
-                     mode="before")  # fmt: skip
+                     "accepted_tokens", mode="before")  # fmt: skip
     @classmethod
     def _number(cls, found: Any) -> Any:
         if found is not None and (isinstance(found, bool) or not isinstance(found, int | float)):
@@ -261,6 +267,8 @@ def _observation(row: _Row, origin: str, line: int) -> Observation:
         confidence=row.confidence or "",
         mesh_side=row.mesh_side,
         software=row.software,
+        draft_tokens=row.draft_tokens,
+        accepted_tokens=row.accepted_tokens,
         fitted=row.fitted,
         origin=origin,
         line=line,
