@@ -106,12 +106,23 @@ KEYS: Final[dict[str, Key]] = {
     "fixed_time_per_token": Key("fixed_time_per_token_s", "seconds", closed=True, uncertain=True),
     "bandwidth_efficiency": _fraction("bandwidth_efficiency", uncertain=True),
     "compute_efficiency": _fraction("compute_efficiency", uncertain=True),
+    "kv_bandwidth_efficiency": _fraction("kv_bandwidth_efficiency", uncertain=True),
+    "fixed_time_per_expert": Key("fixed_time_per_expert_s", "seconds", closed=True, uncertain=True),
+    "compute_overlap": Key("compute_overlap", "ratio", closed=True, maximum=1.0),
     "model_error": Key("model_error_log_sd", "number", closed=True, maximum=3.0),
 }
 """Every scalar figure by its key. Those without a dot stand under `constants:` in the file,
 except `power`; `constants.` may be written before them."""
 
 _SYNC: Final = "scale_up.sync_latency"
+_TEMPORAL_ONLY: Final = (
+    "scale_up.",
+    "routed_layer_factor",
+    "kv_bandwidth_efficiency",
+    "fixed_time_per_expert",
+    "compute_overlap",
+)
+_SPATIAL_ONLY: Final = ("compute.cores", "compute.clock", "fabric.", "cycles_per_weight")
 _PEAK: Final = "compute.peak."
 
 TABLES: Final[dict[str, Key]] = {
@@ -196,6 +207,11 @@ class Hardware:
         routed_layer_factor: fixed time of a layer with routed experts over that of one without,
             chains alike (temporal): the kernels that route, gather and combine.
         bandwidth_efficiency, compute_efficiency: part of the peak that is reached.
+        kv_bandwidth_efficiency: the same for keys and values; NaN: as for weights (temporal).
+        fixed_time_per_expert_s: of each distinct expert that a layer runs, whatever its size
+            (temporal).
+        compute_overlap: part of the memory time that hides arithmetic: 1 where the two run side
+            by side, 0 where one follows the other (temporal).
         accepted_low, accepted_high: usual accepted tokens per pass with and without speculation.
         model_error_log_sd: spread of what the model does not explain, in natural logarithm.
         figures: every figure with its source, as the profile states it.
@@ -230,6 +246,9 @@ class Hardware:
     step_cycles: Number = math.nan
     cycles_per_weight: Number = math.nan
     fixed_time_per_token_s: Number = 0.0
+    kv_bandwidth_efficiency: Number = math.nan
+    fixed_time_per_expert_s: Number = 0.0
+    compute_overlap: Number = 1.0
     routed_layer_factor: Number = 1.0
     scale_up_size: float = 1.0
     scale_up_bandwidth_bytes_per_s: Number = math.nan
@@ -409,8 +428,7 @@ class Hardware:
             changes = {"peaks_flops": tuple(peaks.items())}
         else:
             changes = {key.attribute: number}
-        foreign = ("scale_up.", "routed_layer_factor") if self.spatial else ("compute.cores", "compute.clock", "fabric.",
-                                                    "cycles_per_weight")  # fmt: skip
+        foreign = _TEMPORAL_ONLY if self.spatial else _SPATIAL_ONLY
         if plain.startswith(foreign):
             raise InputError(f"{plain}: {self.name} is {self.execution} and has no such figure")
         figure = Figure(plain, value, key.dimension, "set by hand")

@@ -10,6 +10,8 @@
   chain of dependent steps, and more where routed experts bring kernels of their own.
 - Arithmetic runs at the peak of the weights' own number format where there is one. Narrower
   weights than that are unpacked first, which vector units do beside the reads.
+- Where arithmetic does not run beside the reads (`compute_overlap` below 1), the part of it that
+  nothing hides is added.
 - Routed experts are either cut over the nodes of the group like everything else, or stay whole on
   one node each (expert parallelism): then the busiest node sets the time and tokens are sent out
   and collected, once each. For one user a cut expert is read g times as fast as a whole one, so
@@ -94,7 +96,8 @@ def _native(hardware: Hardware, weight_bits: Number) -> tuple[FloatArray, FloatA
     wide = hardware.peak_flops("bf16")
     eight, four = has.get("fp8", wide), has.get("fp4", wide)
     peak = np.where(bits >= 15.0, wide, np.where(bits >= 7.0, eight, four))
-    packed = np.where(bits >= 15.0, False, np.where(bits >= 7.0, "fp8" not in has, "fp4" not in has))
+    narrow = np.where(bits >= 7.0, "fp8" not in has, "fp4" not in has)
+    packed = np.where(bits >= 15.0, False, narrow)
     return peak, packed.astype(float)
 
 
@@ -139,6 +142,10 @@ class _Layer:
     by_steps: Number
     """The part of `sync` and `payload` that scales with the all-reduces of a layer."""
     fixed: Number
+    calls: Number
+    read_seen: Number
+    """The part of `read` that no arithmetic hides."""
+    kv_seen: Number
 
     @property
     def weights(self) -> Number:
@@ -146,7 +153,8 @@ class _Layer:
 
     @property
     def total(self) -> Number:
-        return self.weights + self.kv + self.compute + self.sync + self.payload + self.fixed
+        memory_s = self.weights + self.kv
+        return memory_s + self.compute + self.sync + self.payload + self.fixed + self.calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +164,7 @@ class _Rates:
     hardware: Hardware
     group: Number
     read_bytes_per_s: Number
+    kv_bytes_per_s: Number
     latency_s: Number
 
     def flops_per_s(self, weight_bits: Number) -> Number:
@@ -207,21 +216,28 @@ def _layer(rates: _Rates, group: LayerGroup, traffic: Traffic, batch: Number, ma
         read = read + np.where(chosen, extra_s, 0.0)
         sync = np.where(chosen, whole_sync, sync)
         payload = np.where(chosen, whole_payload, payload)
-    kv = _kv_read_bytes(group, traffic, batch, g) / rates.read_bytes_per_s
+    kv = _kv_read_bytes(group, traffic, batch, g) / rates.kv_bytes_per_s
     compute = one.flops / rates.flops_per_s(traffic.weight_bits)
+    beyond = np.maximum(compute - hardware.compute_overlap * (read + unpack + kv), 0.0)
+    seen = np.where(beyond > 0.0, 1.0 - hardware.compute_overlap, 1.0)
     fixed = hardware.fixed_time_per_layer_s * (group.reductions / DENSE_CHAIN)
+    calls: Number = 0.0
     if np.any(group.routed_params):
         fixed = fixed * hardware.routed_layer_factor
+        calls = hit * hardware.fixed_time_per_expert_s
     return _Layer(
         read=read,
         unpack=unpack,
         kv=kv,
-        compute=np.maximum(compute - read - unpack - kv, 0.0),
+        compute=beyond,
         compute_full=compute,
         sync=sync,
         payload=payload,
         by_steps=by_steps,
         fixed=fixed,
+        calls=calls,
+        read_seen=read * seen,
+        kv_seen=kv * seen,
     )
 
 
@@ -234,10 +250,12 @@ def temporal_time(
     # Users are spread over the stages, which work on different ones at a time.
     batch = np.maximum(traffic.concurrency / stages, 1.0)
     tokens = batch * (1.0 + traffic.draft_tokens)
+    peak_bytes_per_s = hardware.bandwidth_bytes_per_s * hardware.read_fraction
     rates = _Rates(
         hardware,
         g,
-        hardware.bandwidth_bytes_per_s * hardware.read_fraction * hardware.bandwidth_efficiency,
+        peak_bytes_per_s * hardware.bandwidth_efficiency,
+        peak_bytes_per_s * _kv_efficiency(hardware),
         sync_latency_s(hardware, g),
     )
     layers = [
@@ -250,7 +268,7 @@ def temporal_time(
 
     weights, kv, compute = over("weights"), over("kv"), over("compute")
     sync, payload = over("sync"), over("payload")
-    fixed_layers = over("fixed")
+    fixed_layers, calls = over("fixed"), over("calls")
     routed_fixed = sum(
         (group.count * one.fixed for group, one in layers if np.any(group.routed_params)), start=0.0
     )
@@ -258,12 +276,11 @@ def temporal_time(
     head_read = shape.head_params * (outside_bits / 8.0) / (rates.read_bytes_per_s * g)
     head_unpack = shape.head_params * unpack_s_per_weight(hardware, outside_bits) / g
     head_compute = 2.0 * tokens * shape.head_params / rates.flops_per_s(outside_bits)
-    head = np.maximum(head_read + head_unpack, head_compute)
+    head_beyond = np.maximum(
+        head_compute - hardware.compute_overlap * (head_read + head_unpack), 0.0
+    )
+    head = head_read + head_unpack + head_beyond
     links, latency = links_s(hardware, stages, tokens * shape.hidden_size)
-    busy = (
-        weights + kv + compute + sync + payload + fixed_layers + hardware.fixed_time_per_token_s
-        + links + head
-    )  # fmt: skip
     # A drafted token is one more layer of the last kind, one more head and the time that a pass
     # takes whatever its size, one after the other (multi-token-prediction modules).
     _, last = layers[-1]
@@ -272,18 +289,16 @@ def temporal_time(
 
     # Compute beyond the memory time moves with its own efficiency and, through the part that
     # hides it, against that of the memory.
-    hidden = sum(
-        (group.count * np.where(one.compute > 0.0, one.read + one.kv, 0.0)
-         for group, one in layers), start=0.0,
-    )  # fmt: skip
     computed = sum(
         (group.count * np.where(one.compute > 0.0, one.compute_full, 0.0)
          for group, one in layers), start=0.0,
     )  # fmt: skip
-    head_memory = np.where(head_compute > head_read + head_unpack, 0.0, head_read)
-    head_busy = head_compute * (head_compute > head_read + head_unpack)
+    head_seen = np.where(head_beyond > 0.0, (1.0 - hardware.compute_overlap) * head_read, head_read)
+    head_busy = head_compute * (head_beyond > 0.0)
     d = traffic.draft_tokens
-    last_hidden = np.where(last.compute > 0.0, last.read + last.kv, 0.0)
+    read_seen = over("read_seen") + head_seen + d * (last.read_seen + head_seen)
+    kv_seen = over("kv_seen") + d * last.kv_seen
+    own_kv = not np.all(np.isnan(hardware.kv_bandwidth_efficiency))
     last_computed = np.where(last.compute > 0.0, last.compute_full, 0.0)
     crossing = 2.0 * _doublings(hardware, g) * hardware.link_latency_s / np.maximum(
         rates.latency_s, 1e-30
@@ -294,25 +309,30 @@ def temporal_time(
         kv=kv,
         compute=compute,
         reductions=sync + payload,
-        fixed=fixed_layers + hardware.fixed_time_per_token_s,
+        fixed=fixed_layers + calls + hardware.fixed_time_per_token_s,
         links=links,
         head=head,
         queue=0.0 * weights,
         draft=draft,
         side=np.nan,
         scaling={
-            "bandwidth_efficiency": -(
-                over("read") + kv - hidden + head_memory
-                + d * (last.read + last.kv - last_hidden + head_memory)
-            ),
+            "bandwidth_efficiency": -(read_seen if own_kv else read_seen + kv_seen),
+            "kv_bandwidth_efficiency": -kv_seen if own_kv else 0.0 * kv_seen,
             "compute_efficiency": -(computed + head_busy + d * (last_computed + head_busy)),
             "reductions_per_layer": over("by_steps") + d * last.by_steps,
             "fixed_time_per_layer": fixed_layers + d * last.fixed,
             "routed_layer_factor": routed_fixed + d * last_routed,
+            "fixed_time_per_expert": calls + d * last.calls,
             "fixed_time_per_token": hardware.fixed_time_per_token_s * (1.0 + d) + 0.0 * weights,
             "link.latency": latency + crossing * (sync + d * last.sync),
         },
     )  # fmt: skip
+
+
+def _kv_efficiency(hardware: Hardware) -> Number:
+    """Part of the bandwidth that reading keys and values reaches: as weights unless it is given."""
+    own = hardware.kv_bandwidth_efficiency
+    return np.where(np.isnan(own), hardware.bandwidth_efficiency, own)
 
 
 def _kv_read_bytes(

@@ -1,0 +1,190 @@
+"""Times decode steps and the machine's ceilings, in turns.
+
+Everything that is timed goes through `Bench`, so that a calibration can also run on timings that
+nobody measured.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Protocol
+
+import numpy as np
+
+from archinfer.calibration_design import ROOM_TOKENS, Point
+from archinfer.moe.ceilings import buffer, read_kernels
+from archinfer.moe.config import MoEConfig
+from archinfer.moe.counters import Counters
+from archinfer.moe.decoder import Decoder
+from archinfer.moe.weights import Array, Weights
+
+__all__ = ["LOW_QUANTILE", "Bench", "HostBench", "low"]
+
+LOW_QUANTILE = 0.1
+"""What counts of repeated times: whatever disturbs a run makes it slower, never faster, and on a
+shared machine the median says more about the neighbours than about the machine."""
+
+MATMUL = 1024
+ROUTING_PROMPT = 8
+
+
+def low(times: Sequence[float]) -> float:
+    """The time that counts of repeated ones: their 10 % quantile."""
+    return float(np.quantile(np.asarray(times), LOW_QUANTILE))
+
+
+class Bench(Protocol):
+    """What a calibration needs of a machine."""
+
+    def now(self) -> float:
+        """Seconds on a clock."""
+        ...
+
+    def open(self, buffer_bytes: float) -> None:
+        """Get ready to read."""
+        ...
+
+    def build(self, points: Sequence[Point], seed: int) -> Iterator[Point]:
+        """Build all points' models; yields each point when it is ready and warm."""
+        ...
+
+    def decode_s(self, point: Point, steps: int) -> list[float]:
+        """Seconds of `steps` decode steps, after one that is not timed."""
+        ...
+
+    def read_bytes_per_s(self) -> dict[str, float]:
+        """Speed of one pass over the buffer, by kernel."""
+        ...
+
+    def matmul_flops_per_s(self) -> float:
+        """Speed of one matrix product."""
+        ...
+
+    def experts_hit(self, config: MoEConfig, batch: int, steps: int, seed: int) -> float:
+        """Distinct experts of one layer that a batch used, mean over layers and steps."""
+        ...
+
+    def free(self) -> None:
+        """Give back all models."""
+        ...
+
+    def close(self) -> None:
+        """Give back everything."""
+        ...
+
+
+class HostBench:
+    """This machine."""
+
+    def __init__(self) -> None:
+        self._decoders: dict[Point, Decoder] = {}
+        self._kernels: dict[tuple[str, int], Callable[[], object]] = {}
+        self._pool: ThreadPoolExecutor | None = None
+        self._matrix: Array = np.ones((MATMUL, MATMUL), dtype=np.float32)
+        self._product: Array = np.empty_like(self._matrix)
+
+    def now(self) -> float:
+        """Seconds on a clock."""
+        return time.perf_counter()
+
+    def open(self, buffer_bytes: float) -> None:
+        """Allocate the buffer that is read."""
+        self._pool = ThreadPoolExecutor(os.cpu_count() or 1)
+        memory = buffer(buffer_bytes)
+        self._kernels = {
+            (name, memory.nbytes): kernel
+            for name, kernel in read_kernels(memory, self._pool).items()
+        }
+
+    def build(self, points: Sequence[Point], seed: int) -> Iterator[Point]:
+        """Build models and decoders; one `Weights` for all points of a model."""
+        weights: dict[MoEConfig, Weights] = {}
+        for point in points:
+            if point.config not in weights:
+                weights[point.config] = Weights.random(point.config, seed)
+            decoder = Decoder(
+                weights[point.config],
+                point.batch,
+                max_tokens=point.context_tokens + ROOM_TOKENS,
+                pass_tokens=point.batch,
+            )
+            decoder.pretend(point.context_tokens - 1, seed)
+            self._decoders[point] = decoder
+            self._step(decoder, point, np.arange(point.batch) % point.config.vocab_size)
+            yield point
+
+    def decode_s(self, point: Point, steps: int) -> list[float]:
+        """Seconds of decode steps, each at the same context; the choice of a token is a part."""
+        decoder = self._decoders[point]
+        self._step(decoder, point, np.argmax(decoder.logits, axis=1))
+        times = []
+        for _ in range(steps):
+            start = time.perf_counter()
+            self._step(decoder, point, np.argmax(decoder.logits, axis=1))
+            times.append(time.perf_counter() - start)
+        return times
+
+    @staticmethod
+    def _step(decoder: Decoder, point: Point, tokens: np.typing.NDArray[np.intp]) -> None:
+        decoder.position = point.context_tokens - 1
+        decoder.decode(tokens)
+
+    def read_bytes_per_s(self) -> dict[str, float]:
+        """One pass of each kernel over the buffer."""
+        return {
+            name: size / _seconds(kernel) for (name, size), kernel in self._kernels.items()
+        }
+
+    def matmul_flops_per_s(self) -> float:
+        """One product of square float32 matrices."""
+        seconds = _seconds(lambda: np.matmul(self._matrix, self._matrix, out=self._product))
+        return 2.0 * MATMUL**3 / seconds
+
+    def experts_hit(self, config: MoEConfig, batch: int, steps: int, seed: int) -> float:
+        """Counted by the router while `batch` random prompts are continued."""
+        rng = np.random.default_rng(seed)
+        decoder = Decoder(
+            Weights.random(config, seed), batch, max_tokens=ROUTING_PROMPT + steps + 1
+        )
+        tokens = rng.integers(config.vocab_size, size=(batch, ROUTING_PROMPT))
+        logits = decoder.prefill(tokens)
+        hit = []
+        for _ in range(steps):
+            count = Counters()
+            logits = decoder.decode(np.argmax(logits, axis=1), count)
+            hit.append(float(np.mean(count.experts_hit)))
+        return float(np.mean(hit))
+
+    def free(self) -> None:
+        """Drop all models."""
+        self._decoders.clear()
+        gc.collect()
+
+    def close(self) -> None:
+        """Drop models, buffer and threads."""
+        self.free()
+        self._kernels = {}
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+
+@contextmanager
+def opened(bench: Bench, buffer_bytes: float) -> Iterator[Bench]:
+    """`bench` with its buffer; everything is given back at the end, whatever happens."""
+    bench.open(buffer_bytes)
+    try:
+        yield bench
+    finally:
+        bench.close()
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start

@@ -1,0 +1,240 @@
+"""Which shapes are timed: models that differ in depth, width, experts, context and batch.
+
+Models of the fit and held-out ones never share a width. All models of a run are in memory at
+once, so that their timings can be taken in turns; what does not fit in the budget is left out
+and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from archinfer.moe.config import MoEConfig
+from archinfer.shape import ModelShape
+from archinfer.terms import Traffic
+from archinfer.work import experts_hit
+
+__all__ = [
+    "BITS",
+    "Plan",
+    "Point",
+    "bandwidth_config",
+    "model_bytes",
+    "plan",
+    "point_bytes",
+    "routing_config",
+]
+
+BITS = 32
+"""Bits of a weight and of a number in the KV cache: the forward pass is float32."""
+
+VOCAB = 4096
+ROOM_TOKENS = 16
+"""Tokens of the KV cache beyond the context, for the steps that are timed."""
+OVERHEAD_BYTES = 200e6
+"""Interpreter, libraries and the decoders' small buffers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One timing: a model that decodes `batch` sequences at a context."""
+
+    config: MoEConfig
+    context_tokens: int
+    batch: int = 1
+    heldout: bool = False
+
+    @property
+    def name(self) -> str:
+        """Short description, for people."""
+        c = self.config
+        ffn = (
+            f"{c.experts} experts, top {c.experts_per_token}" if c.moe_layers else "dense"
+        )
+        return (
+            f"{c.layers} layers x {c.hidden_size}, {ffn}, context {self.context_tokens}, "
+            f"batch {self.batch}"
+        )
+
+    @property
+    def shape(self) -> ModelShape:
+        """The model as the cost model sees it."""
+        return self.config.shape()
+
+    @property
+    def traffic(self) -> Traffic:
+        """Context, batch and formats as the cost model sees them."""
+        return Traffic(self.context_tokens, self.batch, BITS, None, BITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is timed within a memory budget.
+
+    Attributes:
+        points: what fits, in order of the design.
+        skipped: what does not.
+        buffer_bytes: memory for the read ceiling.
+        taken_bytes: memory of all points, buffer and interpreter together.
+    """
+
+    points: tuple[Point, ...]
+    skipped: tuple[Point, ...]
+    buffer_bytes: float
+    taken_bytes: float
+
+
+def model_bytes(config: MoEConfig) -> float:
+    """Bytes of a model's weights."""
+    return float(config.shape().total_params) * BITS / 8.0
+
+
+def point_bytes(point: Point) -> float:
+    """Bytes that a point takes beside its model: KV cache, attention scores and buffers."""
+    c = point.config
+    room = point.context_tokens + ROOM_TOKENS
+    cache = 2 * c.kv_heads * c.head_dim * room * c.layers
+    scores = c.heads * room
+    widest = max(c.hidden_size, 2 * c.intermediate_size, 2 * c.moe_intermediate_size, VOCAB)
+    return 4.0 * point.batch * (cache + scores + 16 * widest)
+
+
+def _moe(
+    hidden: int,
+    layers: int,
+    width: int,
+    experts: int,
+    top: int,
+    shared: int = 0,
+    kv_heads: int = 1,
+    head_dim: int = 128,
+) -> MoEConfig:
+    return MoEConfig(
+        vocab_size=VOCAB,
+        hidden_size=hidden,
+        layers=layers,
+        heads=hidden // head_dim,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        moe_intermediate_size=width,
+        experts=experts,
+        experts_per_token=top,
+        shared_experts=shared,
+    )
+
+
+def _dense(hidden: int, layers: int, width: int, kv_heads: int, head_dim: int = 64) -> MoEConfig:
+    return MoEConfig(
+        vocab_size=VOCAB,
+        hidden_size=hidden,
+        layers=layers,
+        heads=hidden // head_dim,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        intermediate_size=width,
+    )
+
+
+def _points(quick: bool) -> list[Point]:
+    """The design: most telling first, so that a small budget keeps contrasts."""
+    deep = _moe(256, 16, 96, 16, 8, shared=4)
+    wide = _moe(1024, 3, 1024, 4, 2, kv_heads=4)
+    calls = _moe(512, 8, 160, 16, 8, shared=4, kv_heads=2)
+    plain = _dense(768, 5, 2304, 4)
+    few = _moe(512, 4, 768, 6, 2, kv_heads=8, head_dim=64)
+    middle = _moe(1024, 4, 256, 12, 6, shared=4)
+    single = _moe(256, 8, 384, 8, 1, kv_heads=2, head_dim=64)
+    broad = _moe(2048, 2, 768, 4, 2, kv_heads=2)
+    first = _moe(640, 6, 192, 12, 6, shared=4)
+    second = _moe(1152, 3, 640, 6, 3, shared=1, kv_heads=3)
+    third = _moe(384, 12, 192, 8, 4, shared=2, kv_heads=3)
+    points = [
+        Point(deep, 64),
+        Point(wide, 64),
+        Point(few, 2048),
+        Point(calls, 64),
+        Point(first, 256, heldout=True),
+        Point(plain, 64),
+        Point(few, 64, 4),
+        Point(second, 128, heldout=True),
+        Point(wide, 512, 2),
+        Point(calls, 1024),
+        Point(middle, 64),
+        Point(third, 512, heldout=True),
+        Point(few, 1024, 2),
+        Point(first, 1024, 2, heldout=True),
+        Point(single, 64),
+        Point(third, 128, 4, heldout=True),
+        Point(broad, 64),
+        Point(plain, 2048),
+    ]
+    if not quick:
+        points += [
+            Point(middle, 2048),
+            Point(single, 128, 4),
+            Point(deep, 512, 2),
+            Point(broad, 256, 2),
+            Point(second, 2048, heldout=True),
+            Point(calls, 256, 4),
+            Point(plain, 512, 2),
+            Point(deep, 2048),
+            Point(wide, 128, 4),
+            Point(second, 512, 2, heldout=True),
+            Point(first, 64, 4, heldout=True),
+            Point(third, 2048, heldout=True),
+        ]
+    return points
+
+
+def plan(memory_bytes: float, quick: bool, points: Sequence[Point] | None = None) -> Plan:
+    """The design within `memory_bytes`, which it never exceeds.
+
+    Args:
+        memory_bytes: for everything that a run holds at once.
+        quick: the smaller design.
+        points: another design, in order of importance.
+    """
+    wanted = tuple(_points(quick) if points is None else points)
+    buffer_bytes = min(0.4e9 if quick else 0.8e9, 0.25 * memory_bytes)
+    taken = OVERHEAD_BYTES + buffer_bytes
+    there: set[MoEConfig] = set()
+    kept, skipped = [], []
+    for point in wanted:
+        more = point_bytes(point)
+        if point.config not in there:
+            more += model_bytes(point.config)
+        if taken + more > memory_bytes:
+            skipped.append(point)
+            continue
+        taken += more
+        there.add(point.config)
+        kept.append(point)
+    return Plan(tuple(kept), tuple(skipped), buffer_bytes, taken)
+
+
+def bandwidth_config(memory_bytes: float, quick: bool) -> MoEConfig:
+    """The model whose decode is held against the read ceiling: about 1 GB of active weights,
+    0.3 GB where the run is quick, less where the budget asks for it."""
+    for layers in range(2 if quick else 7, 0, -1):
+        config = _moe(2048, layers, 2048, 3, 2, kv_heads=4)
+        if model_bytes(config) + OVERHEAD_BYTES <= 0.75 * memory_bytes:
+            return config
+    return _moe(1024, 1, 1024, 3, 2, kv_heads=4)
+
+
+def routing_config() -> MoEConfig:
+    """A small model with many experts, to see how evenly a router spreads tokens."""
+    return _moe(256, 6, 32, 64, 8, kv_heads=2, head_dim=64)
+
+
+@lru_cache
+def even_hit(config: MoEConfig, batch: int) -> float:
+    """Distinct experts that a batch uses in one MoE layer under even routing."""
+    return float(experts_hit(config.experts, config.experts_per_token, batch))
+
+
+def configs(points: Iterable[Point]) -> tuple[MoEConfig, ...]:
+    """Each model once, in order of first appearance."""
+    return tuple(dict.fromkeys(point.config for point in points))
