@@ -41,8 +41,10 @@ if TYPE_CHECKING:
 __all__ = [
     "TERM_STYLES",
     "catalogue_points",
+    "nodes_panel",
     "posterior_panels",
     "predict_chart",
+    "seconds",
     "sizes_panel",
     "solve_chart",
     "sources",
@@ -141,7 +143,7 @@ def sizes_panel(answer: Answer) -> Panel:
     total, active = answer.ranges["total_params"], answer.ranges["active_params"]
     widest = _widest(found)
     notes = [n for o in found for n in _edge_notes(o, o is widest, kinds)]
-    notes += _side_notes(corners, active.low.by, active.high.by, kinds)
+    notes += _side_notes(corners, active.low.by, active.high.by, kinds, y)
     marks += _catalogue_marks(x, y, notes)
     marks += notes
     if question.total != ANY or question.active != ANY:
@@ -293,15 +295,26 @@ def _edge_notes(outline: Outline, widest: bool, kinds: dict[str, str]) -> list[N
 
 
 def _side_notes(
-    corners: tuple[tuple[float, float], ...], left: str, right: str, kinds: dict[str, str]
+    corners: tuple[tuple[float, float], ...],
+    left: str,
+    right: str,
+    kinds: dict[str, str],
+    y: Axis,
 ) -> list[Note]:
-    """Names of the constraints at the two ends of the active parameters."""
+    """Names of the constraints at the two ends of the active parameters, along the edges.
+
+    A name longer than its edge hangs down at the right, where nothing is, and stands up at the
+    left.
+    """
     notes = []
-    for pick, by, dx in ((min, left, -8.0), (max, right, 9.0)):
+    for pick, by, dx, hang in ((min, left, -8.0, 1.0), (max, right, 9.0, -1.0)):
         at = pick(c[0] for c in corners)
         side = [c[1] for c in corners if c[0] == at]
         middle = math.sqrt(min(side) * max(side))
-        notes.append(Note(at, middle, _named(by, kinds), angle=90.0, dx=dx))
+        long = text_width(_named(by, kinds), 11.0)
+        over = long - 350.0 * (y.fraction(max(side)) - y.fraction(min(side)))
+        dy = hang * max(over, 0.0) / 2.0
+        notes.append(Note(at, middle, _named(by, kinds), angle=90.0, dx=dx, dy=dy))
     return notes
 
 

@@ -1,7 +1,6 @@
 """A panel of a chart as inline SVG: no library, no script, no file beside it.
 
-Colours are classes (`c-blue`, ...), so that the page's style sheet can change them in the dark;
-cells carry their own, which are part of the data.
+Colours are classes (`f-blue` fills, `s-blue` strokes); cells carry their own, which are data.
 """
 
 from __future__ import annotations
@@ -30,15 +29,6 @@ __all__ = ["colour_rules", "svg"]
 FONT = 12.0
 NAME_FONT = 11.0
 HATCH_STEP = 7
-_DARK = {
-    "ink": "#e8e8e8",
-    "grey": "#a8a8a8",
-    "blue": "#4aa3df",
-    "red": "#ff8a3d",
-    "green": "#2cc49a",
-}
-"""Colours of the palette that would be too dark on a dark page."""
-
 _HATCHES = {
     "/": "M0,7 L7,0",
     "\\": "M0,0 L7,7",
@@ -52,17 +42,9 @@ _HATCHES = {
 
 
 def colour_rules() -> str:
-    """CSS of the colour classes, light and dark."""
-
-    def rules(colours: dict[str, str]) -> str:
-        return "".join(f"--c-{name}:{value};" for name, value in colours.items())
-
-    classes = "".join(
-        f".f-{name}{{fill:var(--c-{name})}}.s-{name}{{stroke:var(--c-{name})}}" for name in COLOURS
-    )
-    return (
-        f":root{{{rules(COLOURS)}}}"
-        f"@media (prefers-color-scheme:dark){{:root{{{rules(COLOURS | _DARK)}}}}}{classes}"
+    """CSS of the colour classes."""
+    return "".join(
+        f".f-{name}{{fill:{value}}}.s-{name}{{stroke:{value}}}" for name, value in COLOURS.items()
     )
 
 
@@ -106,7 +88,7 @@ def svg(panel: Panel, ident: str, width: float = 600.0, height: float = 430.0) -
         panel,
         ident,
         left=widest + (34.0 if panel.y.label else 14.0),
-        right=width - (96.0 if bar else 16.0),
+        right=width - (108.0 if bar else 16.0),
         top=12.0,
         bottom=height - 46.0,
     )
@@ -198,8 +180,8 @@ def _axes(frame: _Frame) -> Markup:
     return el("g", parts)
 
 
-def _upright(x: float, y: float, words: str, **more: object) -> Markup:
-    return _text(x, y, words, "middle", transform=f"rotate(-90 {x:.1f} {y:.1f})", **more)
+def _upright(x: float, y: float, words: str, size: float = FONT, **more: str) -> Markup:
+    return _text(x, y, words, "middle", size, transform=f"rotate(-90 {x:.1f} {y:.1f})", **more)
 
 
 def _mark(frame: _Frame, mark: Mark) -> Markup:
@@ -257,7 +239,7 @@ def _cells(frame: _Frame, mark: Cells) -> Markup:
                 parts.append(el("path", d=d, fill=mark.colours[row[start]]))
             start = stop
     clip = f"url(#{frame.ident}-clip)" if mark.clip else None
-    return el("g", parts, clip_path=clip, class_="cells")
+    return el("g", parts, clip_path=clip, shape_rendering="crispEdges")
 
 
 def _marker(kind: str, x: float, y: float, size: float, colour: str) -> Markup:
@@ -354,10 +336,8 @@ def _colour_bar(frame: _Frame, mark: Cells) -> Markup:
     middle = (frame.top + frame.bottom) / 2.0
     widest = max(text_width(word, NAME_FONT) for word in mark.bounds)
     size = min(NAME_FONT, (frame.bottom - frame.top) / text_width(mark.label, 1.0) * 1.05)
-    x = left + width + widest + 14.0
-    parts.append(
-        _text(x, middle, mark.label, "middle", size, transform=f"rotate(-90 {x:.1f} {middle:.1f})")
-    )
+    x = left + width + 1.15 * widest + 20.0
+    parts.append(_upright(x, middle, mark.label, size))
     return el("g", parts)
 
 

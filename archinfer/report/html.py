@@ -1,0 +1,524 @@
+"""The reports of `solve` and `predict` as self-contained HTML pages."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from archinfer.report.markup import Markup, el, join
+from archinfer.report.page import Cell, figure, page, provenance, section, table
+from archinfer.report.pictures import (
+    nodes_panel,
+    posterior_panels,
+    seconds,
+    sizes_panel,
+    speeds_panel,
+    terms_panel,
+    time_panel,
+)
+from archinfer.report.text import compact
+
+if TYPE_CHECKING:
+    from archinfer.answer import Answer
+    from archinfer.inference import Marginal, Posterior
+    from archinfer.report.predict import Row
+    from archinfer.solver import Bound, Interval
+
+__all__ = ["predict_page", "solve_page"]
+
+READS = 0.15
+"""Relative change of the speed, when a quantity doubles, from which the speed says something
+about it: the model's own error on a speed is about as large."""
+
+
+def solve_page(answer: Answer, command: str = "") -> str:
+    """What `archinfer solve` found, as an HTML document.
+
+    Args:
+        answer: of the solver, with its posterior where a speed was observed.
+        command: the command line that was run, "" to leave it out.
+    """
+    from archinfer.report.solve import assumptions, headline
+
+    if not answer.feasible:
+        return page(
+            headline(answer),
+            _conflict(answer),
+            _posterior_part(answer),
+            _constraints(answer),
+            _sources(answer),
+            command=command,
+        )
+    return page(
+        headline(answer),
+        el("p", _solve_sentence(answer), class_="answer"),
+        el("p", "Assumed: ", assumptions(answer), class_="soft"),
+        section("What is pinned, by what, and how surely", _pinned(answer)),
+        _posterior_part(answer),
+        section(
+            "Pictures",
+            el(
+                "div",
+                figure(sizes_panel(answer), "sizes"),
+                figure(nodes_panel(answer), "nodes"),
+                class_="pair",
+            ),
+        ),
+        section("Architectures that would work", _architectures(answer)),
+        _token_time(answer),
+        _by_weights(answer),
+        _constraints(answer),
+        _sources(answer),
+        command=command,
+    )
+
+
+def _solve_sentence(answer: Answer) -> str:
+    from archinfer.report.solve import sentence
+
+    text = sentence(answer)
+    posterior = answer.posterior
+    if posterior is None or not posterior.possible:
+        return text
+    from archinfer.report.posterior import NAMES
+
+    found = posterior.marginals
+    told = [
+        f"{NAMES[q]} {compact(m.p50)} ({compact(m.p05)} to {compact(m.p95)}"
+        f"{'' if m.identified or m.given else ', not identified'})"
+        for q, m in found.items()
+    ]
+    return f"{text} Most likely (90 % interval): {', '.join(told)}."
+
+
+def _kinds(answer: Answer) -> dict[str, str]:
+    from archinfer.constraints import constraints
+
+    found: dict[str, str] = {c.name: c.kind for c in constraints(answer.question)}
+    return found | {"nodes asked": "request"}
+
+
+def _chips(by: str, kinds: dict[str, str]) -> Markup:
+    """The constraint with what kind it is; several may act together."""
+    found = dict.fromkeys(
+        kinds[name]
+        for part in by.split(", or ")
+        for half in part.split(" with ")
+        for name in half.split(" and ")
+        if name in kinds
+    )
+    return join(by, " ", [join(el("span", k, class_=f"chip {k}"), " ") for k in found])
+
+
+def _end(bound: Bound, kinds: dict[str, str]) -> Markup:
+    return join(el("strong", compact(bound.value)), ": ", _chips(bound.by, kinds))
+
+
+def _verdict(interval: Interval, kinds: dict[str, str], marginal: Marginal | None) -> Markup:
+    """Whether the evidence pins the quantity."""
+    if marginal is not None:
+        if marginal.given:
+            return Markup("given by you")
+        source = "nodes" if marginal.nodes_bits > marginal.speed_bits else "speed"
+        bits = f"{marginal.information_bits:.1f} bits learnt"
+        if marginal.identified:
+            return join(el("span", f"identified by the {source}", class_="yes"), f" ({bits})")
+        return join(el("span", "not identified", class_="no"), f" ({bits})")
+    physical = [
+        side
+        for side, bound in (("above", interval.high), ("below", interval.low))
+        if "physics" in {kinds.get(n) for n in bound.by.replace(" with ", " and ").split(" and ")}
+    ]
+    if physical:
+        return el("span", f"pinned from {' and '.join(physical)} by physics", class_="yes")
+    asked = kinds.get(interval.low.by) == kinds.get(interval.high.by) == "request"
+    if asked:
+        return Markup("as you asked")
+    return join(
+        el("span", "not pinned by the hardware or the speed", class_="no"),
+        ": only by what is built today",
+    )
+
+
+def _pinned(answer: Answer) -> Markup:
+    from archinfer.report.solve import QUANTITIES
+
+    kinds = _kinds(answer)
+    posterior = answer.posterior
+    marginals = posterior.marginals if posterior is not None and posterior.possible else {}
+    headings = ["quantity", "verdict", "at least, set by", "at most, set by"]
+    if marginals:
+        headings.insert(2, "most likely (90 %)")
+    rows: list[list[str | Cell]] = []
+    for name, interval in answer.ranges.items():
+        m = marginals.get(name)
+        cells: list[str | Cell] = [QUANTITIES[name], _verdict(interval, kinds, m)]
+        if m is not None:
+            cells.append(f"{compact(m.p50)} ({compact(m.p05)} to {compact(m.p95)})")
+        rows.append([*cells, _end(interval.low, kinds), _end(interval.high, kinds)])
+    caption = "Ranges are exact: each end is where the constraint beside it stops holding"
+    legend = el(
+        "ul",
+        el("li", el("span", "physics", class_="chip physics"), " the hardware cannot do more."),
+        el(
+            "li",
+            el("span", "habit", class_="chip habit"),
+            " nobody builds models like that today; --physics-only leaves these out.",
+        ),
+        el("li", el("span", "request", class_="chip request"), " you asked for it."),
+    )
+    return join(table(caption, headings, rows), legend, _sure(answer), _reads(answer))
+
+
+def _sure(answer: Answer) -> Markup:
+    """How uncertain a predicted speed is, and why."""
+    if not answer.architectures:
+        return Markup("")
+    low, high = answer.question.speculation
+    p05, _, p95 = answer.architectures[0].speed
+    spread = math.sqrt(p95 / p05 * low / high)
+    text = (
+        f"How sure: a predicted speed is right within a factor of {spread:.2g} either way (90 %), "
+        "from the fitted constants and the model's own error."
+    )
+    if high > low:
+        text += (
+            f" How many tokens a pass speculative decoding gains is not known ({low:g} to "
+            f"{high:g}), which adds a factor of {high / low:.2g}."
+        )
+    return el("p", text)
+
+
+def _reads(answer: Answer) -> Markup:
+    """What the speed can tell about each quantity."""
+    from archinfer.report.solve import QUANTITIES
+
+    if not answer.sensitivity:
+        return Markup("")
+    about = answer.architectures[0]
+    rows: list[list[str | Cell]] = []
+    for s in answer.sensitivity:
+        halved, same, doubled = s.tokens_per_s
+        change = max(abs(halved / same - 1.0), abs(doubled / same - 1.0))
+        verdict = (
+            el("span", "the speed reads it", class_="yes")
+            if change >= READS
+            else el("span", "the speed hardly shows it", class_="no")
+        )
+        rows.append(
+            [
+                QUANTITIES.get(s.quantity, s.quantity),
+                verdict,
+                *(Cell(f"{v:,.0f}", v) for v in s.tokens_per_s),
+                Cell(f"{100 * s.elasticity:+.0f} %", s.elasticity),
+            ]
+        )
+    caption = (
+        "What the speed can tell: tokens/s without speculation if one quantity changes, around "
+        f"{compact(about.total_params)} total, {compact(about.active_params)} active, "
+        f"{about.architecture.layers} layers"
+    )
+    return table(caption, ["quantity", "verdict", "halved", "as is", "doubled", "doubling"], rows)
+
+
+def _posterior_part(answer: Answer) -> Markup:
+    posterior = answer.posterior
+    if posterior is None:
+        return Markup("")
+    title = "What the observation taught"
+    if not posterior.possible:
+        return section(title, el("p", f"No probability statement: {posterior.reason}."))
+    panels = [replace(p, legend="") for p in posterior_panels(posterior)]
+    pictures = [figure(p, f"posterior{i}") for i, p in enumerate(panels)]
+    words = (
+        "Dashed: before, models like the open ones of today on any number of nodes. Blue area: "
+        "what the number of nodes and the speed leave, with its median and 90 % interval above. "
+        "Where both look alike, the observation taught nothing. One bit halves what is plausible; a quantity with less than one bit "
+        "counts as not identified."
+    )
+    return section(
+        title,
+        el("p", words),
+        el("div", pictures, class_="four"),
+        _narrowing(posterior),
+        [el("p", f"Note: {w}.") for w in posterior.warnings],
+    )
+
+
+def _narrowing(posterior: Posterior) -> Markup:
+    from archinfer.report.posterior import NAMES
+
+    rows: list[list[str | Cell]] = []
+    for name, facts in posterior.value_of_facts.items():
+        m = posterior.marginals[name]
+        width = m.p95 / m.p05
+        best = [f for f in facts if f.ratio < 0.95 * width][:3]
+        told = ", ".join(f"{f.fact} (x {f.ratio:.2g})" for f in best) or "none of those considered"
+        rows.append([NAMES[name], Cell(f"x {width:.2g}", width), told])
+    headings = ["quantity", "90 % interval spans", "facts that would narrow it, and to what"]
+    return table("Which further fact would help most", headings, rows)
+
+
+def _architectures(answer: Answer) -> Markup:
+    from archinfer.report.solve import short_rows
+
+    designs = answer.architectures
+    if not designs:
+        return el("p", "No buildable architecture of whole heads and experts lies in the region.")
+    headings, texts = short_rows(designs)
+    rows: list[list[str | Cell]] = []
+    for d, words in zip(designs, texts, strict=True):
+        moe = d.moe
+        values: list[float | None] = [
+            d.total_params,
+            d.active_params,
+            d.architecture.layers,
+            d.nodes,
+            d.architecture.hidden_size,
+            0 if moe is None else moe.experts,
+            None,
+            d.speed[1],
+            d.accepted_needed,
+            d.memory_bytes,
+            None,
+        ]
+        rows.append([w if v is None else Cell(w, v) for w, v in zip(words, values, strict=True)])
+    caption = (
+        "Sort by any column. experts: used / routed; needs: tokens a pass that speculative "
+        "decoding must gain to reach the speed; tokens/s: 5 %, 50 % and 95 %"
+    )
+    return table(caption, headings, rows, sortable=True)
+
+
+def _token_time(answer: Answer) -> Markup:
+    if not answer.architectures:
+        return Markup("")
+    d = answer.architectures[0]
+    node = answer.question.hardware.node
+    words = (
+        f"The first architecture above: {compact(d.total_params)} total, "
+        f"{compact(d.active_params)} active, {d.architecture.layers} layers in {d.weights} on "
+        f"{d.nodes} {node}{'' if d.nodes == 1 else 's'}. One pass gives one token without "
+        "speculation."
+    )
+    return section(
+        "Time of one token by term",
+        el("p", words),
+        figure(time_panel("Time of one pass", d.time_s), "time"),
+        _terms_table([("time", d.time_s)]),
+    )
+
+
+def _terms_table(rows: list[tuple[str, dict[str, float]]]) -> Markup:
+    """Terms down, models across."""
+    from archinfer.prediction import TERM_TEXTS
+
+    used = [t for t in TERM_TEXTS if any(time[t] > 0.0 for _, time in rows)]
+    cells: list[list[str | Cell]] = []
+    for term in (*used, "total"):
+        row: list[str | Cell] = [term]
+        for _, time in rows:
+            share = "" if term == "total" else f" ({time[term] / time['total']:.0%})"
+            row.append(Cell(f"{seconds(time[term])}{share}", time[term]))
+        cells.append([*row, Cell(TERM_TEXTS.get(term, "one pass"), long=True)])
+    headings = ["term", *(name for name, _ in rows), "what it is"]
+    return table("Time of one pass by term", headings, cells)
+
+
+def _by_weights(answer: Answer) -> Markup:
+    rows: list[list[str | Cell]] = [
+        [
+            w,
+            Cell(compact(r["total_params"][1]), r["total_params"][1]),
+            Cell(compact(r["active_params"][1]), r["active_params"][1]),
+            f"{r['layers'][0]:.0f} to {r['layers'][1]:.0f}",
+            f"{r['nodes'][0]:.0f} to {r['nodes'][1]:.0f}",
+        ]
+        for w, r in answer.by_weights.items()
+    ]
+    headings = ["weights", "most total", "most active", "layers", "nodes"]
+    return section(
+        "By weight format", table("Feasible ranges of each weight format", headings, rows)
+    )
+
+
+def _constraints(answer: Answer) -> Markup:
+    from archinfer.constraints import constraints
+
+    rows: list[list[str | Cell]] = [
+        [c.name, el("span", c.kind, class_=f"chip {c.kind}"), Cell(c.text, long=True)]
+        for c in constraints(answer.question)
+    ]
+    caption = "Every constraint that was applied"
+    return section("Constraints", table(caption, ["constraint", "kind", "what it says"], rows))
+
+
+def _sources(answer: Answer) -> Markup:
+    from archinfer.report.solve import assumptions
+
+    return section(
+        "Assumptions and sources",
+        el("p", assumptions(answer)),
+        [el("p", f"Note: {n}.") for n in answer.notes],
+        provenance(answer.question.hardware),
+    )
+
+
+def _conflict(answer: Answer) -> Markup:
+    from archinfer.report.solve import assumptions
+
+    conflict = answer.conflict
+    assert conflict is not None
+    ways = [
+        el("li", el("strong", " and ".join(r.constraints)), f": {r.text}")
+        for r in conflict.relaxations
+    ]
+    return join(
+        el("p", f"Nothing is feasible: {conflict.text}.", class_="answer"),
+        el("p", "Assumed: ", assumptions(answer), class_="soft"),
+        section("What would open it", el("ul", ways)) if ways else Markup(""),
+    )
+
+
+def predict_page(rows: list[Row], overrides: tuple[str, ...] = (), command: str = "") -> str:
+    """What `archinfer predict` found, as an HTML document.
+
+    Args:
+        rows: one model each, on the same hardware.
+        overrides: figures of the profile set by hand.
+        command: the command line that was run, "" to leave it out.
+    """
+    from archinfer.report.predict import assumptions
+
+    hardware = rows[0].result.hardware
+    fitting = [row for row in rows if row.result.fits]
+    times = [(row.name, row.result.to_dict()["time_s"]) for row in fitting]
+    who = rows[0].name if len(rows) == 1 else f"{len(rows)} models"
+    title = f"How fast: {who} on {hardware.name}"
+    parts = [
+        [el("p", _predict_sentence(row), class_="answer") for row in rows],
+        el("p", "Assumed: ", assumptions(rows[0], overrides), class_="soft"),
+        section("Speed, nodes and memory", _models(rows), _how_sure(fitting)),
+    ]
+    if fitting:
+        time = (
+            time_panel("Time of one pass", times[0][1]) if len(fitting) == 1 else terms_panel(times)
+        )
+        pictures = [figure(speeds_panel(fitting), "speeds"), figure(time, "time")]
+        parts.append(section("Pictures", el("div", pictures, class_="pair")))
+        parts.append(section("Time of one token by term", _terms_table(times)))
+    parts.append(_help(rows))
+    parts.append(section("The models", [_about(row) for row in rows]))
+    parts.append(
+        section(
+            "Assumptions and sources",
+            el("p", assumptions(rows[0], overrides)),
+            provenance(hardware),
+        )
+    )
+    return page(title, *(join(p) for p in parts), command=command)
+
+
+def _predict_sentence(row: Row) -> str:
+    p = row.result
+    node = p.hardware.node
+    count = f"{int(p.nodes):,} {node}{'' if p.nodes == 1 else 's'}"
+    if not p.fits:
+        return f"{row.name} does not fit on {count}: {p.limit}."
+    low, middle, high = row.plain_speed
+    text = (
+        f"{row.name} on {count}: {_speed(middle)} tokens/s for one user without speculation "
+        f"(90 % interval {_speed(low)} to {_speed(high)}), limited by {p.bottleneck} ({p.limit})."
+    )
+    asked = p.deployment
+    if asked.accepted_high > 1.0:
+        _, middle, high = row.speed
+        text += (
+            f" Speculative decoding that gains {asked.accepted_low:g} to "
+            f"{asked.accepted_high:g} tokens a pass: about {_speed(middle)}, up to {_speed(high)}."
+        )
+    return text
+
+
+def _speed(value: float) -> str:
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:.3g}"
+
+
+def _models(rows: list[Row]) -> Markup:
+    from archinfer.report.predict import short_rows
+
+    headings, texts = short_rows(rows)
+    cells: list[list[str | Cell]] = []
+    for row, words in zip(rows, texts, strict=True):
+        p = row.result
+        values: dict[str, float] = {
+            "total": float(p.shape.total_params),
+            "active": float(p.shape.active_params),
+            "layers": float(p.shape.layers),
+            "nodes": float(p.nodes_used),
+            "least": float(p.min_nodes),
+            "tokens/s 5<50<95 %": row.speed[1] if p.fits else 0.0,
+            "plain": row.plain_speed[1] if p.fits else 0.0,
+            "memory": float(p.memory.total),
+            "full": float(p.memory_fraction),
+        }
+        cells.append(
+            [Cell(w, values[h]) if h in values else w for h, w in zip(headings, words, strict=True)]
+        )
+    caption = (
+        "least: fewest nodes that hold it; plain: tokens/s without speculation; full: share of "
+        "the fullest node's memory; limit: what takes most of the time"
+    )
+    return table(caption, headings, cells, sortable=len(rows) > 1)
+
+
+def _how_sure(rows: list[Row]) -> Markup:
+    if not rows:
+        return Markup("")
+    spreads = [math.sqrt(row.plain_speed[2] / row.plain_speed[0]) for row in rows]
+    low, high = f"{min(spreads):.2g}", f"{max(spreads):.2g}"
+    factor = low if low == high else f"{low} to {high}"
+    return el(
+        "p",
+        f"How sure: without speculation a speed is right within a factor of {factor} either way "
+        "(90 %), from the fitted constants and the model's own error.",
+    )
+
+
+def _help(rows: list[Row]) -> Markup:
+    from archinfer.report.predict import useful_changes
+
+    parts = []
+    for row in rows:
+        p = row.result
+        found = useful_changes(p)
+        if not found:
+            continue
+        cells: list[list[str | Cell]] = [
+            [
+                c.text,
+                Cell(f"{c.gain:+.0%}" if math.isfinite(c.gain) else "fits", c.gain),
+                Cell(f"{c.tokens_per_s:,.0f}", c.tokens_per_s),
+            ]
+            for c in found
+        ]
+        verb = "gain" if p.fits else "make it fit"
+        caption = f"{row.name}: changes that {verb}, each alone, against no speculation"
+        parts.append(table(caption, ["change", "gain", "tokens/s"], cells))
+    return section("What would help", parts) if parts else Markup("")
+
+
+def _about(row: Row) -> Markup:
+    from archinfer.report.predict import about, layout_text, least_text
+
+    p = row.result
+    return join(
+        el("h3", row.name),
+        el("p", about(row)),
+        el("p", f"Layout: {layout_text(p)}. Fewest nodes: {least_text(row)}."),
+        el("ul", [el("li", n) for n in (*row.warnings, *row.notes)])
+        if row.notes or row.warnings
+        else Markup(""),
+    )
