@@ -263,7 +263,7 @@ def test_each_change_is_a_prediction_of_its_own() -> None:
         then = predict(model, hardware, Deployment(nodes=40).with_(**asked), changes=False)
         return float(1.0 / then.time.total)
 
-    faster = WAFER.with_value("link.latency", "2.5 us")
+    faster = replace(WAFER, link_latency_s=0.5 * float(WAFER.link_latency_s))
     clocked = replace(WAFER, clock_hz=1.1 * float(WAFER.clock_hz))
     expected = {
         "link latency": speed(faster),
@@ -577,3 +577,22 @@ def test_broken_config_on_standard_input(text: str) -> None:
     assert done.stdout == ""
     assert len(done.stderr.strip().splitlines()) == 1
     assert "standard input" in done.stderr
+
+
+def test_a_sweep_in_blocks_equals_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    import archinfer.prediction as module
+
+    rng = np.random.default_rng(5)
+    active = np.exp(rng.uniform(np.log(1e9), np.log(3e11), 1000))
+    layers = rng.integers(16, 126, 1000).astype(float)
+    shape = family_shape(active * 12, active, layers, FamilyRules())
+    hardware, deployment = Hardware.load("wse-3"), Deployment(nodes=88, weights="fp8")
+    whole = module.predict(shape, hardware, deployment)
+    monkeypatch.setattr(module, "BLOCK", 64)
+    cut = module.predict(shape, hardware, deployment)
+    assert np.array_equal(whole.time.total, cut.time.total)
+    assert np.array_equal(whole.fits, cut.fits)
+    for one, other in zip(whole.speed, cut.speed, strict=True):
+        assert np.array_equal(one, other, equal_nan=True)
+    assert np.array_equal(whole.memory.total, cut.memory.total)
+    assert np.array_equal(whole.min_nodes, cut.min_nodes)
