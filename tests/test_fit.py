@@ -1,0 +1,294 @@
+"""Fit of a profile's constants, the law of speculation, and the placement of given models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from archinfer import catalogue
+from archinfer.cases import prepare_all
+from archinfer.cost import decode_time, memory_fraction
+from archinfer.deployment import Deployment, Mapping
+from archinfer.errors import FileError
+from archinfer.fit import Fit, FitModel, fit_rows, quantiles, shipped_fit
+from archinfer.fit_prior import fit_prior
+from archinfer.fit_profile import profile_text
+from archinfer.hardware import Hardware
+from archinfer.observations import Observation, load
+from archinfer.placement import best_mapping, min_nodes
+from archinfer.speculation import DRAFTS, speculative_time, tokens_per_pass
+from archinfer.terms import Traffic
+from archinfer.work import memory
+
+
+def _rows(profile: str) -> list[Observation]:
+    return [r for r in load() if r.profile == profile and r.architecture and r.fitted]
+
+
+@pytest.fixture(scope="module")
+def wse2() -> tuple[Fit, list]:
+    return fit_rows(Hardware.load("wse-2"), _rows("wse-2"))
+
+
+# --- speculation
+
+
+@given(st.floats(0.05, 0.98), st.integers(0, 12))
+def test_tokens_per_pass_is_the_mean_of_the_accepted_run(acceptance: float, drafted: int) -> None:
+    # One token for sure, a second if the first draft holds, a third if the second does too ...
+    expected = sum(acceptance**i for i in range(drafted + 1))
+    assert tokens_per_pass(acceptance, drafted) == pytest.approx(expected, rel=1e-12)
+
+
+def test_speculation_is_the_best_of_its_drafts_and_never_loses() -> None:
+    hardware = Hardware.load("wse-3")
+    for name in ("llama-3.1-8b", "llama-3.1-70b", "gpt-oss-120b"):
+        shape = catalogue.load(name).shape()
+        traffic = Traffic(context_tokens=1500)
+        stored = memory(shape, 1500, 1, 16, 16)
+        mapping = Mapping(20.0, 1.0)
+        found = speculative_time(hardware, shape, stored, mapping, traffic, 0.8, 100e-6)
+        by_hand = []
+        for g in DRAFTS:
+            time = decode_time(hardware, shape, stored, mapping, replace(traffic, draft_tokens=g))
+            by_hand.append((time.total - time.draft + g * 100e-6) / tokens_per_pass(0.8, g))
+        assert float(found) == pytest.approx(float(min(by_hand)), rel=1e-12)
+        plain = decode_time(hardware, shape, stored, mapping, traffic).total
+        assert float(found) <= float(plain) * (1 + 1e-12)
+
+
+def test_verifying_costs_a_mixture_of_experts_more_than_a_dense_model() -> None:
+    # Each drafted token brings experts of its own; a dense model's weights are read anyway.
+    hardware = Hardware.load("wse-3")
+
+    def growth(name: str) -> float:
+        shape = catalogue.load(name).shape()
+        stored = memory(shape, 1500, 1, 16, 16)
+
+        def seconds(drafts: int) -> float:
+            traffic = Traffic(context_tokens=1500, draft_tokens=drafts)
+            time = decode_time(hardware, shape, stored, Mapping(18.0, 1.0), traffic)
+            return float(time.total - time.draft)
+
+        return seconds(4) / seconds(0)
+
+    assert growth("gpt-oss-120b") > 1.2 > 1.05 > growth("llama-3.1-8b")
+
+
+# --- placement
+
+
+@pytest.mark.parametrize("profile", ["wse-3", "h100-sxm"])
+@pytest.mark.parametrize("name", ["llama-3.1-8b", "llama-3.1-70b", "gpt-oss-120b"])
+def test_best_mapping_is_the_fastest_of_all_that_fit(profile: str, name: str) -> None:
+    hardware, shape = Hardware.load(profile), catalogue.load(name).shape()
+    deployment = Deployment(nodes=8, context_tokens=4096)
+    stored = memory(shape, 4096, 1, 16, 16)
+    traffic = Traffic(context_tokens=4096)
+    best = np.inf
+    for stages in range(1, 9):
+        for group in (1, 2, 4, 8):
+            if stages * group > 8 or (hardware.spatial and group > 1):
+                continue
+            mapping = Mapping(float(np.ceil(shape.layers / stages)), float(group))
+            if memory_fraction(hardware, shape, stored, mapping) <= 1.0:
+                time = decode_time(hardware, shape, stored, mapping, traffic)
+                best = min(best, float(time.total))
+    _, time, fits = best_mapping(hardware, shape, deployment)
+    assert fits
+    assert float(time.total) == pytest.approx(best, rel=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from(["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b", "gpt-oss-120b"]),
+    st.sampled_from(["fp8", "bf16"]),
+    st.integers(1, 64),
+)
+def test_min_nodes_is_the_first_that_fits(name: str, weights: str, users: int) -> None:
+    hardware, shape = Hardware.load("wse-3"), catalogue.load(name).shape()
+    deployment = Deployment(context_tokens=8000, concurrency=users, weights=weights)
+    fewest = min_nodes(hardware, shape, deployment)
+    if fewest is None:
+        assert not best_mapping(hardware, shape, deployment.with_(nodes=int(shape.layers)))[2]
+        return
+    assert best_mapping(hardware, shape, deployment.with_(nodes=fewest))[2]
+    assert fewest == 1 or not best_mapping(hardware, shape, deployment.with_(nodes=fewest - 1))[2]
+
+
+def test_published_wafer_counts_are_met() -> None:
+    # Cerebras, 2024-08-27: 8B on one CS-3, 70B "on as few as four systems", 16-bit weights.
+    hardware = Hardware.load("wse-3")
+    asked = Deployment(context_tokens=8192)
+    assert min_nodes(hardware, catalogue.load("llama-3.1-8b").shape(), asked) == 1
+    assert min_nodes(hardware, catalogue.load("llama-3.1-70b").shape(), asked) == 4
+
+
+# --- cases
+
+
+def test_waferllm_rows_run_multi_head_shapes() -> None:
+    rows = [r for r in _rows("wse-2") if r.id == "wse2-waferllm-llama3-8b-420"]
+    case = prepare_all(rows, Hardware.load("wse-2"))[0]
+    d, f = 4096, 14336
+    group = case.shape.groups[0]
+    weights = group.shared_params - group.vector_params
+    assert weights == 4 * d * d + 3 * d * f
+    assert case.side == 420.0
+    assert case.shape.head_params == 0.0
+
+
+def test_unknown_nodes_are_a_range_from_the_fewest_that_fit() -> None:
+    row = next(r for r in _rows("wse-3") if r.id == "cs3-llama3.3-70b")
+    case = prepare_all([row], Hardware.load("wse-3"))[0]
+    assert case.nodes.min() == 4
+    assert case.nodes.max() == 8
+    assert np.exp(case.log_weight).sum() == pytest.approx(1.0)
+
+
+# --- the fit
+
+
+def test_recovers_the_constants_behind_simulated_speeds() -> None:
+    hardware = Hardware.load("wse-2")
+    truth = {"cycles_per_weight": 0.6, "fixed_time_per_layer": 9e-6}
+    simulated = []
+    for case in prepare_all(_rows("wse-2"), hardware.with_constants(truth)):
+        time = decode_time(
+            hardware.with_constants(truth),
+            case.shape,
+            case.stored,
+            case.mapping,
+            case.traffic,
+            case.side,
+        )
+        simulated.append(replace(case.row, tokens_per_s=float(1.0 / np.ravel(time.total)[0])))
+    fit, cases = fit_rows(hardware, simulated)
+    for name, value in truth.items():
+        off = abs(np.log(fit.value(name) / value))
+        assert off < 2.0 * fit.sd(name), name
+        assert off < 0.1, name
+    assert np.abs(fit.residuals(cases)).max() < 0.005
+
+
+def test_one_absurd_row_hardly_moves_the_fit(wse2: tuple[Fit, list]) -> None:
+    rows = _rows("wse-2")
+    absurd = replace(rows[4], id="absurd", tokens_per_s=100.0 * rows[4].tokens_per_s)
+    moved, _ = fit_rows(Hardware.load("wse-2"), [*rows, absurd])
+    for name in ("cycles_per_weight", "fixed_time_per_layer"):
+        assert abs(np.log(moved.value(name) / wse2[0].value(name))) < 0.1, name
+
+
+def test_without_rows_the_belief_before_comes_back() -> None:
+    hardware = Hardware.load("wse-3")
+    fit, cases = fit_rows(hardware, [])
+    assert cases == []
+    for name, (mean, sd) in fit_prior(hardware).constants.items():
+        assert np.log(fit.value(name)) == pytest.approx(mean, abs=1e-6)
+        assert fit.sd(name) == pytest.approx(sd, rel=1e-3)
+
+
+def test_one_row_narrows_what_it_informs_and_nothing_else() -> None:
+    rows = [r for r in _rows("wse-3") if r.id == "cs3-llama3.1-8b-2024-08"]
+    fit, _ = fit_rows(Hardware.load("wse-3"), rows)
+    prior = fit_prior(Hardware.load("wse-3"))
+    # One wafer: no crossing, so nothing is learned about links.
+    assert fit.sd("link.latency") == pytest.approx(prior.constants["link.latency"][1], rel=1e-3)
+    assert fit.sd("cycles_per_weight") < prior.constants["cycles_per_weight"][1]
+
+
+def test_contradictory_rows_leave_more_noise_and_finite_constants() -> None:
+    row = next(r for r in _rows("wse-3") if r.id == "cs3-llama3.1-70b-2024-08")
+    rows = [replace(row, id=str(v), tokens_per_s=v) for v in (100.0, 450.0, 2000.0)]
+    fit, cases = fit_rows(Hardware.load("wse-3"), rows)
+    assert all(0.0 < v < np.inf for v in fit.constants.values())
+    assert fit.noise_log_sd > fit_rows(Hardware.load("wse-3"), [row])[0].noise_log_sd
+    low, high = quantiles(fit.draws(cases[0], 2000, 0), (0.05, 0.95))
+    assert low < 450.0 < high
+
+
+def test_unknown_speculation_lies_between_none_and_certain() -> None:
+    row = next(r for r in _rows("wse-3") if r.id == "cs3-llama3.1-70b-2024-10")
+    hardware = Hardware.load("wse-3")
+    fit = shipped_fit(hardware)
+    median = {}
+    for used in (False, None, True):
+        case = prepare_all([replace(row, speculative=used)], hardware)[0]
+        median[used] = quantiles(fit.draws(case, 4000, 0), (0.5,))[0]
+    assert median[False] < median[None] < median[True]
+
+
+def test_slope_of_the_posterior_vanishes_at_the_mode(wse2: tuple[Fit, list]) -> None:
+    fit, cases = wse2
+    model = fit.model
+    for i in range(len(model.names)):
+        move = np.zeros(len(model.names))
+        move[i] = 0.02 * model.sd[i]
+        around = model.negative_log_posterior(
+            np.stack([fit.mode, fit.mode + move, fit.mode - move]), cases
+        )
+        assert around[0] <= around[1:].min() + 1e-4
+
+
+# --- profiles
+
+
+def test_fixed_time_and_cycles_are_anticorrelated(wse2: tuple[Fit, list]) -> None:
+    names, _, covariance = wse2[0].hardware.constants()
+    i, j = names.index("cycles_per_weight"), names.index("fixed_time_per_layer")
+    k = names.index("reductions_per_layer")
+    assert covariance[i, j] < 0.0
+    # More reductions leave less fixed time: the grids hardly separate the two.
+    assert covariance[j, k] / np.sqrt(covariance[j, j] * covariance[k, k]) < -0.5
+
+
+@pytest.mark.parametrize("profile", ["wse-2", "wse-3"])
+def test_shipped_profile_holds_what_its_command_gives(profile: str) -> None:
+    hardware = Hardware.load(profile)
+    fit, cases = fit_rows(hardware, _rows(profile))
+    for name, value in fit.constants.items():
+        shipped = dict(zip(*hardware.constants()[:2], strict=True))[name]
+        assert shipped == pytest.approx(value, rel=0.02), name
+    assert hardware.model_error_log_sd == pytest.approx(fit.noise_log_sd, rel=0.05)
+    assert len(cases) == len(_rows(profile))
+
+
+@pytest.mark.parametrize("profile", ["wse-2", "wse-3"])
+def test_uncertainty_is_small_enough_for_an_exact_region(profile: str) -> None:
+    _, _, covariance = Hardware.load(profile).constants()
+    assert np.sqrt(np.diag(covariance)).max() <= 0.6
+
+
+def test_saved_profile_says_the_same(tmp_path: Path, wse2: tuple[Fit, list]) -> None:
+    fit, cases = wse2
+    path = tmp_path / "mine.yaml"
+    path.write_text(profile_text(fit, cases, "a command", {}), encoding="utf-8")
+    saved = Hardware.read(path)
+    names, values, covariance = saved.constants()
+    for i, name in enumerate(names):
+        assert values[i] == pytest.approx(fit.value(name), rel=1e-3)
+        assert np.sqrt(covariance[i, i]) == pytest.approx(fit.sd(name), rel=1e-2)
+    again = shipped_fit(saved)
+    ours, theirs = (quantiles(f.draws(cases[0], 4000, 0), (0.5,))[0] for f in (fit, again))
+    assert theirs == pytest.approx(ours, rel=0.01)
+
+
+def test_unknown_architecture_is_refused_with_its_line() -> None:
+    row = next(r for r in _rows("wse-3"))
+    missing = replace(row, architecture="no-such-model", origin="rows.yaml", line=7)
+    with pytest.raises(FileError, match=r"rows\.yaml:7: .*no-such-model"):
+        prepare_all([missing], Hardware.load("wse-3"))
+
+
+def test_parameters_are_those_the_rows_need() -> None:
+    hardware = Hardware.load("wse-2")
+    cases = prepare_all(_rows("wse-2"), hardware)
+    names = FitModel.of(hardware, cases).names
+    assert "acceptance" not in names
+    maybe = [replace(c, row=replace(c.row, speculative=None)) for c in cases]
+    assert "acceptance" in FitModel.of(hardware, maybe).names

@@ -1,0 +1,149 @@
+"""Observations: the shipped rows, users' own files, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from archinfer import catalogue, observations
+from archinfer.errors import FileError, InputError
+
+ROW = """\
+- id: one
+  model: Some Model
+  architecture: llama-3.1-8b
+  hardware: Cerebras WSE-3 (CS-3)
+  profile: wse-3
+  nodes: 1
+  batch: null
+  tokens_per_s: 1800
+  speculative: false
+  weight_bits: 16
+  context_tokens: null
+  date: '2024-08-27'
+  measured_by: somebody
+  source:
+    url: https://example.org
+    title: A page
+  note: nothing
+  confidence: high
+"""
+
+
+def _file(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "rows.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _fault(tmp_path: Path, text: str) -> str:
+    with pytest.raises(FileError) as caught:
+        observations.read(_file(tmp_path, text))
+    return str(caught.value).removeprefix(str(tmp_path / "rows.yaml"))
+
+
+def test_shipped_rows_have_a_source_and_a_known_architecture() -> None:
+    rows = observations.load()
+    assert len(rows) >= 81
+    known = set(catalogue.names())
+    for row in rows:
+        assert row.source_url or row.source_title, row.id
+        assert row.architecture is None or row.architecture in known, row.id
+
+
+def test_published_figures_are_as_published() -> None:
+    rows = {row.id: row for row in observations.load()}
+    first = rows["cs3-llama3.1-70b-2024-08"]
+    assert (first.tokens_per_s, first.nodes, first.speculative) == (450.0, 4, False)
+    assert rows["cs3-llama3.1-405b-2024-11"].speculative is None
+    assert rows["cs3-llama3.1-405b-2024-11"].nodes is None
+    assert rows["wse2-waferllm-qwen2-72b-660"].mesh_side == 660.0
+    assert not rows["wse2-waferllm-e2e-llama3-8b"].fitted
+
+
+def test_dates_of_any_precision(tmp_path: Path) -> None:
+    for text, kept in (("'2025'", "2025"), ("2025", "2025"), ("2025-07", "2025-07"), ("null", "")):
+        path = _file(tmp_path, ROW.replace("'2024-08-27'", text))
+        assert observations.read(path)[0].date == kept
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("profile:", "profil:", ":5: unknown key 'profil'; did you mean 'profile'?"),
+        ("  model: Some Model\n", "", ":1: missing key 'model'"),
+        ("1800", "fast", ":8: key 'tokens_per_s': found 'fast', expected a number"),
+        ("1800", "-3", ":8: key 'tokens_per_s': found -3, expected"),
+        ("1800", "true", ":8: key 'tokens_per_s': found true, expected a number"),
+        ("false", "maybe", ":9: key 'speculative': found 'maybe', expected true, false or unknown"),
+        ("'2024-08-27'", "'2024-13-27'", ":12: key 'date': found '2024-13-27', expected a date"),
+        ("nodes: 1", "nodes: 0", ":6: key 'nodes': found 0, expected"),
+        ("high", "sure", ":18: key 'confidence': found 'sure', expected"),
+    ],
+)
+def test_faults_name_line_and_key(tmp_path: Path, before: str, after: str, message: str) -> None:
+    assert _fault(tmp_path, ROW.replace(before, after, 1)).startswith(message)
+
+
+def test_fault_in_a_later_row_has_its_own_line(tmp_path: Path) -> None:
+    second = ROW.replace("id: one", "id: two").replace("1800", "0")
+    assert _fault(tmp_path, ROW + second).startswith(":26: key 'tokens_per_s'")
+
+
+def test_same_id_twice_is_refused(tmp_path: Path) -> None:
+    assert _fault(tmp_path, ROW + ROW) == ":19: key 'id': 'one' is there twice (first on line 1)"
+
+
+def test_a_mapping_is_no_list(tmp_path: Path) -> None:
+    assert "expected a list of observations" in _fault(tmp_path, "rows: 3\n")
+
+
+def test_own_rows_are_added_and_replace_by_id(tmp_path: Path) -> None:
+    same = ROW.replace("id: one", "id: cs3-gpt-oss-120b").replace("1800", "2999")
+    shipped = observations.load()
+    both = observations.load(_file(tmp_path, ROW + same))
+    assert len(both) == len(shipped) + 1
+    speeds = {row.id: row.tokens_per_s for row in both}
+    assert (speeds["one"], speeds["cs3-gpt-oss-120b"]) == (1800.0, 2999.0)
+
+
+def test_software_follows_from_the_date(tmp_path: Path) -> None:
+    early = ROW.replace("  note:", "  software: early\n  note:")
+    end = early.replace("id: one", "id: end").replace("2024-08-27", "2024-10-01")
+    known = observations.read(_file(tmp_path, early + end))
+    texts = (("a", "2024-09-15"), ("b", "2024-09"), ("c", "2024"), ("d", "2025-08-27"))
+    more = "".join(ROW.replace("id: one", f"id: {i}").replace("2024-08-27", d) for i, d in texts)
+    other = ROW.replace("id: one", "id: e").replace("profile: wse-3", "profile: wse-2")
+    rows = observations.software_by_date(observations.read(_file(tmp_path, more + other)), known)
+    assert [row.software for row in rows] == ["early", "early", None, None, None]
+
+
+def test_rows_without_profile_or_architecture_are_skipped_with_a_reason(tmp_path: Path) -> None:
+    text = (
+        ROW
+        + ROW.replace("id: one", "id: two").replace("profile: wse-3", "profile: null")
+        + ROW.replace("id: one", "id: three").replace("llama-3.1-8b", "null")
+        + ROW.replace("id: one", "id: four").replace("profile: wse-3", "profile: abacus")
+    )
+    rows, warnings = observations.usable(observations.read(_file(tmp_path, text)), ["wse-3"])
+    assert [row.id for row in rows] == ["one"]
+    assert [w.partition("skipped: ")[2] for w in warnings] == [
+        "no hardware profile named",
+        "its architecture is not public",
+        "no hardware profile abacus",
+    ]
+
+
+def test_architecture_from_a_config_beside_the_file(tmp_path: Path) -> None:
+    config = catalogue.entry("llama-3.1-8b").config
+    (tmp_path / "my.json").write_text(json.dumps(config), encoding="utf-8")
+    row = observations.read(_file(tmp_path, ROW.replace("llama-3.1-8b", "my.json")))[0]
+    assert row.architecture_model().parameters().total == 8_030_261_248
+
+
+def test_unknown_architecture_names_the_line_and_the_nearest(tmp_path: Path) -> None:
+    row = observations.read(_file(tmp_path, ROW.replace("llama-3.1-8b", "lama-3.1-8b")))[0]
+    with pytest.raises(InputError, match=r"rows.yaml:1: .*'lama-3.1-8b'.*llama-3.1-8b"):
+        row.architecture_model()
