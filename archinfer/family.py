@@ -45,6 +45,10 @@ ATTENTION_KINDS = {
 }
 
 
+COUNTED_KINDS = ("gqa", "mqa")
+"""Kinds of attention that `archinfer.moe` runs, and whose chain of all-reduces it counts."""
+
+
 def attention_rule(kind: str) -> AttentionRule:
     """The rule called `kind`; UnknownNameError where there is none."""
     if kind not in ATTENTION_KINDS:
@@ -64,6 +68,9 @@ class FamilyRules:
         routed_share: share of a layer's active parameters in routed experts (median over the
             catalogue's MoE models).
         experts_per_token: top-k (mode of the catalogue's MoE models).
+        evenness: of routing, see `LayerGroup.evenness`.
+        chain: dependent all-reduces of one MoE layer with grouped or multi-query attention,
+            where they were counted; None: as ATTENTION_KINDS has them.
     """
 
     attention: str = "gqa"
@@ -71,6 +78,15 @@ class FamilyRules:
     vocab_size: float = 131_072.0
     routed_share: float = 0.54
     experts_per_token: float = 8.0
+    evenness: float = 1.0
+    chain: float | None = None
+
+    @property
+    def reductions(self) -> float:
+        """Dependent all-reduces of one MoE layer."""
+        if self.chain is not None and self.attention in COUNTED_KINDS:
+            return self.chain
+        return attention_rule(self.attention).reductions
 
     def hidden_size(self, active_params: Number, layers: Number) -> Number:
         """Width d at which A = c L d^2 + 2 V d (layers, embedding and untied head)."""
@@ -111,6 +127,7 @@ def family_shape(
                 shards=kind.shards,
             ),
         ),
-        reductions=kind.reductions,
+        reductions=rules.reductions,
+        evenness=rules.evenness,
     )
     return ModelShape(groups=(group,), hidden_size=hidden, lookup_params=table, head_params=table)

@@ -66,6 +66,8 @@ class LayerGroup:
         reductions: longest chain of dependent all-reduces (DENSE_CHAIN for dense GQA).
         shared_bits, routed_bits: mean bits of one shared or routed parameter where a format
             leaves some of the layer unquantised; None: the deployment's weight format.
+        evenness: share of the experts that would, evenly used, be hit by a batch as often as
+            the real, skewed ones are (1: even routing).
     """
 
     count: Number
@@ -79,6 +81,12 @@ class LayerGroup:
     reductions: Number = DENSE_CHAIN
     shared_bits: Number | None = None
     routed_bits: Number | None = None
+    evenness: Number = 1.0
+
+    @property
+    def even_experts(self) -> Number:
+        """Experts that count for how many distinct ones a batch hits."""
+        return np.maximum(self.experts * self.evenness, self.experts_per_token)
 
     @property
     def routed_active_params(self) -> Number:

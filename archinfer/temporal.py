@@ -177,7 +177,7 @@ def _layer(rates: _Rates, group: LayerGroup, traffic: Traffic, batch: Number, ma
     """Seconds of one layer of `group` for `batch` users on one tensor-parallel group."""
     hardware, g = rates.hardware, rates.group
     tokens = batch * (1.0 + traffic.draft_tokens)
-    hit = experts_hit(group.experts, group.experts_per_token, tokens)
+    hit = experts_hit(group.even_experts, group.experts_per_token, tokens)
     one = layer_work(
         group, traffic.context_tokens, tokens, traffic.weight_bits, traffic.kv_bits, hit
     )

@@ -37,7 +37,7 @@ def experts_hit(experts: Number, experts_per_token: Number, tokens: Number) -> N
     """Distinct experts that `tokens` tokens use in one layer under even routing.
 
     E (1 - (1 - k/E)^B): each token misses a given expert with probability 1 - k/E.
-    Real routers are skewed and hit fewer.
+    Real routers are skewed and hit fewer (`LayerGroup.evenness`).
     """
     return experts * (1.0 - (1.0 - experts_per_token / experts) ** tokens)
 
@@ -95,10 +95,11 @@ def layer_work(
         context_tokens: tokens attended to, the new one included.
         batch: sequences.
         weight_bits, kv_bits: bits per stored number.
-        hit: distinct experts that the batch uses; None: the even-routing mean.
+        hit: distinct experts that the batch uses; None: the mean under routing as even as the
+            group's.
     """
     if hit is None:
-        hit = experts_hit(group.experts, group.experts_per_token, batch)
+        hit = experts_hit(group.even_experts, group.experts_per_token, batch)
     kv_read: Number = 0.0
     kv_write: Number = 0.0
     for cache in group.caches:
