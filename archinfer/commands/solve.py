@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from archinfer.commands.common import Format
+from archinfer.commands.pictures import PLOT_HELP, REPORT_HELP
 
 if TYPE_CHECKING:
     from archinfer.question import Question
@@ -37,6 +38,13 @@ def solve(
     observed: Annotated[
         str | None,
         typer.Option(help="Observed speed of one user: too slow and too fast are both evidence."),
+    ] = None,
+    mapping: Annotated[
+        str | None,
+        typer.Option(
+            help="Nodes that share a layer and pipeline stages, as tp=8,pp=2. Default: the "
+            "fastest that fits."
+        ),
     ] = None,
     context: Annotated[str, typer.Option(help="Tokens of context (128k = 128,000).")] = "8k",
     concurrency: Annotated[str, typer.Option(help="Users served at once.")] = "1",
@@ -92,6 +100,8 @@ def solve(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the time of one token by term.")
     ] = False,
+    plot: Annotated[str | None, typer.Option(metavar="FILE", help=PLOT_HELP)] = None,
+    report: Annotated[str | None, typer.Option(metavar="FILE", help=REPORT_HELP)] = None,
     output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
 ) -> None:
     """Print the architectures that a node count and a speed allow, and what bounds them.
@@ -100,8 +110,10 @@ def solve(
     """
     from archinfer.answer import answer
     from archinfer.commands.common import hardware_with, print_csv, print_json, read_count
+    from archinfer.commands.pictures import check_targets, write_files
     from archinfer.errors import InputError
 
+    check_targets(plot, report)
     if observed is not None and tokens_per_second is not None:
         raise InputError("--tokens-per-second is a target and --observed a measurement: give one")
     if nodes is None:
@@ -116,6 +128,7 @@ def solve(
         nodes=nodes,
         tokens_per_s=speed,
         observed=observed is not None,
+        mapping=mapping,
         context=context,
         concurrency=concurrency,
         weights=weights,
@@ -144,6 +157,12 @@ def solve(
         from archinfer.inference import infer
 
         found = replace(found, posterior=infer(question, seed=seed))
+    if plot is not None or report is not None:
+        from archinfer.report.html import solve_page
+        from archinfer.report.pictures import solve_chart
+
+        chart = (lambda: solve_chart(found)) if found.feasible else None
+        write_files(plot, report, chart, lambda command: solve_page(found, command))
     if output is Format.json:
         print_json(found.to_dict())
     elif output is Format.csv:
@@ -167,6 +186,7 @@ def _question(
     nodes: str,
     tokens_per_s: float,
     observed: bool,
+    mapping: str | None,
     context: str,
     concurrency: str,
     weights: str,
@@ -185,6 +205,7 @@ def _question(
 ) -> Question:
     """The question that the options ask; every text is read here."""
     from archinfer.commands.common import read_count, read_range, read_whole_range
+    from archinfer.deployment import read_layout
     from archinfer.errors import InputError
     from archinfer.family import FamilyRules
     from archinfer.formats import weight_format
@@ -210,12 +231,22 @@ def _question(
             "(--set price.rent='30 USD/h' gives one)"
         )
     names = [w.strip() for w in weights.split(",") if w.strip()]
+    layout = None if mapping is None else read_layout(mapping, hardware.spatial)
+    if layout is not None and layout.whole_experts is not None:
+        raise InputError("--mapping: ep is for models that are known (predict, compare)")
+    known_nodes = read_whole_range("--nodes", nodes, NODES_MOST)
+    if layout is not None and layout.nodes > known_nodes[1]:
+        raise InputError(
+            f"--mapping: {layout.text} takes {layout.nodes:,} {hardware.node}s, found at most "
+            f"{known_nodes[1]:,}"
+        )
     return Question(
         hardware=hardware,
         overrides=overrides,
-        nodes=read_whole_range("--nodes", nodes, NODES_MOST),
+        nodes=known_nodes,
         tokens_per_s=tokens_per_s,
         observed=observed,
+        layout=layout,
         context_tokens=_whole("--context", context, "tokens"),
         concurrency=_whole("--concurrency", concurrency, "count"),
         weights=tuple(dict.fromkeys(weight_format(w).name for w in names)),

@@ -31,6 +31,11 @@ READS = 0.15
 """Relative change of the speed, when a quantity doubles, from which the speed says something
 about it: the model's own error on a speed is about as large."""
 
+NODES_TEACH = (
+    "Identified by the nodes: that rests on how deployments are sized (a {node} is not paid for "
+    "to stay empty) and on the shapes of models built today, not on the speed."
+)
+
 
 def solve_page(answer: Answer, command: str = "") -> str:
     """What `archinfer solve` found, as an HTML document.
@@ -168,7 +173,13 @@ def _pinned(answer: Answer) -> Markup:
         ),
         el("li", el("span", "request", class_="chip request"), " you asked for it."),
     )
-    return join(table(caption, headings, rows), legend, _sure(answer), _reads(answer))
+    by_nodes = [
+        NODES_TEACH
+        for m in marginals.values()
+        if m.identified and not m.given and m.nodes_bits > m.speed_bits
+    ][:1]
+    said = [el("p", text.format(node=answer.question.hardware.node)) for text in by_nodes]
+    return join(table(caption, headings, rows), legend, said, _sure(answer), _reads(answer))
 
 
 def _sure(answer: Answer) -> Markup:
@@ -234,8 +245,8 @@ def _posterior_part(answer: Answer) -> Markup:
     words = (
         "Dashed: before, models like the open ones of today on any number of nodes. Blue area: "
         "what the number of nodes and the speed leave, with its median and 90 % interval above. "
-        "Where both look alike, the observation taught nothing. One bit halves what is plausible; a quantity with less than one bit "
-        "counts as not identified."
+        "Where both look alike, the observation taught nothing. One bit halves what is plausible; "
+        "a quantity with less than one bit counts as not identified."
     )
     return section(
         title,
