@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from archinfer.commands import check, hardware, models, predict, schema, solve
+from archinfer.commands import check, fit, hardware, models, predict, schema, solve, validate
 
 __all__ = ["app", "main"]
 
@@ -28,6 +28,8 @@ app = typer.Typer(
 )
 app.command("solve")(solve.solve)
 app.command("predict")(predict.predict)
+app.command("fit")(fit.fit)
+app.command("validate")(validate.validate)
 app.command("check")(check.check)
 app.command("schema")(schema.schema)
 app.add_typer(hardware.app, name="hardware")
