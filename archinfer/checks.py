@@ -42,7 +42,7 @@ from archinfer.solver import solve as solve_region
 from archinfer.units import format_quantity
 from archinfer.yamlfile import Document, Location
 
-__all__ = ["Report", "Result", "Wrong", "run", "run_file", "speed_quantile"]
+__all__ = ["Remark", "Report", "Result", "run", "run_file", "speed_quantile"]
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,15 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Wrong:
-    """A check file that could not be used."""
+class Remark:
+    """What is wrong with a check file, or to be known of a model that it names."""
 
     file: str
     line: int | None
     message: str
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON keys of `errors[]`."""
+        """JSON keys of `errors[]` and `warnings[]`."""
         return asdict(self)
 
 
@@ -90,7 +90,8 @@ class Report:
     """What came of one or more check files."""
 
     results: tuple[Result, ...]
-    errors: tuple[Wrong, ...] = ()
+    errors: tuple[Remark, ...] = ()
+    warnings: tuple[Remark, ...] = ()
 
     @property
     def passed(self) -> int:
@@ -114,6 +115,7 @@ class Report:
             "passed": self.passed,
             "failed": self.failed,
             "errors": [e.to_dict() for e in self.errors],
+            "warnings": [w.to_dict() for w in self.warnings],
         }
 
 
@@ -125,19 +127,22 @@ def run(paths: Iterable[str | os.PathLike[str]], evaluate: bool = True) -> Repor
         evaluate: False: only read the files.
     """
     results: list[Result] = []
-    errors: list[Wrong] = []
+    errors: list[Remark] = []
+    warnings: list[Remark] = []
     for path in paths:
         try:
             if evaluate:
-                results += run_file(path)
+                report = run_file(path)
+                results += report.results
+                warnings += report.warnings
             else:
                 read_check_file(path)
         except FileError as error:
-            errors.append(Wrong(error.path, error.line, error.message))
-    return Report(tuple(results), tuple(errors))
+            errors.append(Remark(error.path, error.line, error.message))
+    return Report(tuple(results), tuple(errors), tuple(warnings))
 
 
-def run_file(path: str | os.PathLike[str]) -> tuple[Result, ...]:
+def run_file(path: str | os.PathLike[str]) -> Report:
     """Every check of one file, in its order.
 
     Raises:
@@ -145,9 +150,8 @@ def run_file(path: str | os.PathLike[str]) -> tuple[Result, ...]:
     """
     file, document = read_check_file(path)
     runner = _Runner(document)
-    return tuple(
-        result for i, check in enumerate(file.checks) for result in runner.results(check, i)
-    )
+    results = [r for i, check in enumerate(file.checks) for r in runner.results(check, i)]
+    return Report(tuple(results), warnings=tuple(dict.fromkeys(runner.warnings)))
 
 
 def speed_quantile(speed: tuple[Number, Number, Number], probability: float) -> float:
@@ -176,7 +180,8 @@ class _Runner:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.folder = Path(document.path).parent
-        self.hardware = cache(self._hardware)
+        self.hardware = cache(Hardware.load)
+        self.warnings: list[Remark] = []
 
     def results(self, check: Check, index: int) -> list[Result]:
         """The results of one check, one by expectation, in the order of the file."""
@@ -251,9 +256,6 @@ class _Runner:
         looks_like_path = "/" in text or os.sep in text or text.endswith((".yaml", ".yml"))
         return self._path(text, where) if looks_like_path else text
 
-    def _hardware(self, name: str) -> Hardware:
-        return Hardware.load(name)
-
     def _lint(self, text: str, where: Location) -> _Finding:
         profile = self._profile(text, where)
         try:
@@ -291,8 +293,13 @@ class _Runner:
             return family_shape(model.total, model.active, model.layers, rules)
         assert model is not None
         if model.endswith(".json") or (self.folder / model).is_file():
-            return load_architecture(self._path(model, where))
-        return catalogue.load(model)
+            architecture = load_architecture(self._path(model, where))
+        else:
+            architecture = catalogue.load(model)
+        for warning in architecture.warnings:
+            remark = Remark(self.document.path, self.document.line_of(where), warning)
+            self.warnings.append(remark)
+        return architecture
 
     def _question(self, check: Check, where: Location) -> Question:
         assert check.solve is not None

@@ -400,7 +400,7 @@ class CheckResult(BaseModel):
     )
 
 
-class CheckError(BaseModel):
+class CheckRemark(BaseModel):
     file: str
     line: int | None
     message: str
@@ -412,7 +412,8 @@ class CheckOutput(BaseModel):
     results: list[CheckResult]
     passed: int
     failed: int
-    errors: list[CheckError] = Field(description="files that are wrong; exit code 2")
+    errors: list[CheckRemark] = Field(description="files that are wrong; exit code 2")
+    warnings: list[CheckRemark] = Field(description="what to know of the models that are named")
 
 
 def _hardware_file() -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from statistics import NormalDist
@@ -16,12 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archinfer import api, catalogue, predict, solve
-from archinfer.checks import Report, Result, Wrong, speed_quantile
+from archinfer.checks import Remark, Report, Result, speed_quantile
 from archinfer.checks import run as run_checks
 from archinfer.checks_schema import Check, Expect, read_check_file
 from archinfer.commands.check import EXAMPLE
 from archinfer.cost import Z90
 from archinfer.deployment import Deployment
+from archinfer.errors import FileError
 from archinfer.hardware import Hardware
 from archinfer.report.checks import junit, margin_text, workflow_commands
 from archinfer.solver import solve as solve_region
@@ -284,7 +286,8 @@ def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(GOOD + "      nodes: {at_most: 1}\n")
     found = json.loads(run(capsys, "check", str(path), "--format", "json").out)
-    assert (found["passed"], found["failed"], found["errors"]) == (1, 1, [])
+    assert (found["passed"], found["failed"]) == (1, 1)
+    assert found["errors"] == found["warnings"] == []
     assert found["results"][1]["file"] == str(path)
     assert found["results"][1]["line"] == 10
     assert found["results"][1]["margin"] == -3.0
@@ -296,7 +299,7 @@ REPORT = Report(
         Result("good", "nodes", "a.yaml", 3, True, "fine", 0.25),
         Result(HOSTILE, "memory", "a,b:c%.yaml", 4, False, HOSTILE, -0.5),
     ),
-    (Wrong("wrong.yaml", 7, "unknown key"), Wrong("gone.yaml", None, "no such file")),
+    (Remark("wrong.yaml", 7, "unknown key"), Remark("gone.yaml", None, "no such file")),
 )
 
 
@@ -519,3 +522,40 @@ def test_the_page_shows_the_example_and_every_key() -> None:
     assert EXAMPLE.format(name="archinfer-checks.yaml") in page
     for model in (Check, Expect):
         assert all(f"`{key}" in page for key in model.model_fields if key not in ("name", "expect"))
+
+
+def test_what_to_know_of_a_model_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An unknown family that is shaped like Llama is counted, and said to be a guess."""
+    monkeypatch.chdir(tmp_path)
+    config = dict(catalogue.entry("llama-3.1-8b").config)
+    config |= {"model_type": "brand_new", "architectures": ["BrandNewForCausalLM"]}
+    Path("config.json").write_text(json.dumps(config))
+    Path("c.yaml").write_text(GOOD.replace("llama-3.1-70b", "config.json"))
+    done = run(capsys, "check", "c.yaml")
+    assert done.code == 0
+    said = done.err.splitlines()
+    assert said[0].startswith("warning: c.yaml:4: ") and "brand_new" in said[0]
+    assert len(set(said)) == len(said) == 2
+    shown = run(capsys, "check", "c.yaml", "--format", "github").out
+    assert shown.startswith("::warning file=c.yaml,line=4,")
+
+
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(["", " ", "\n", "- ", ": ", "{", "]", "x", "1e9", "é"]),
+    st.integers(0, 12),
+)
+def test_whatever_is_written_is_read_or_refused(at: int, more: str, cut: int) -> None:
+    """One edit anywhere in the example: it still reads, or one line says why not."""
+    text = EXAMPLE.format(name="c.yaml")
+    place = at % len(text)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "c.yaml"
+        path.write_text(text[:place] + more + text[place + cut :], encoding="utf-8")
+        try:
+            read_check_file(path)
+        except FileError as error:
+            assert "\n" not in str(error)
+            assert str(error).startswith(f"{path}:")

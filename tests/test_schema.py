@@ -129,7 +129,7 @@ def test_schema_and_reader_refuse_the_same_profiles(place: tuple[Any, ...], tmp_
             read_profile(path)
             accepted = True
         except FileError as error:
-            if "execution spatial needs" in error.message:
+            if "execution spatial needs" in error.message or "rows of" in error.message:
                 continue
             accepted = False
         assert checker.is_valid(as_json(changed)) is accepted, (place, new)
@@ -179,7 +179,7 @@ def test_posterior_obeys_its_schema(speed: float) -> None:
 
 def test_schema_refuses_what_is_wrong() -> None:
     """The tests above can fail: a key that is missing, of a wrong type, or not documented."""
-    value = {"results": [], "passed": 1, "failed": 0, "errors": []}
+    value = {"results": [], "passed": 1, "failed": 0, "errors": [], "warnings": []}
     schema = closed(json_schema("check-output"))
     assert faults(schema, value) == []
     assert faults(schema, value | {"more": 1})

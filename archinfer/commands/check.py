@@ -107,8 +107,10 @@ def check(
     from archinfer.errors import FileError
 
     report = run(files, evaluate=not lint)
-    for error in report.errors:
-        typer.echo(f"error: {FileError(error.file, error.message, error.line)}", err=True)
+    for kind, remarks in (("error", report.errors), ("warning", report.warnings)):
+        for remark in remarks:
+            said = FileError(remark.file, remark.message, remark.line)
+            typer.echo(f"{kind}: {said}", err=True)
     if output is Format.json:
         from archinfer.commands.common import print_json
 

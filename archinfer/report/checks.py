@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 if TYPE_CHECKING:
-    from archinfer.checks import Report, Result, Wrong
+    from archinfer.checks import Remark, Report, Result
 
 __all__ = ["junit", "margin_text", "print_report", "summary", "workflow_commands"]
 
@@ -118,7 +118,7 @@ def _xml(text: str) -> str:
     return _NOT_XML.sub("\ufffd", text)
 
 
-def _where(error: Wrong) -> str:
+def _where(error: Remark) -> str:
     return f"{error.file}: " if error.line is None else f"{error.file}:{error.line}: "
 
 
@@ -128,18 +128,19 @@ def workflow_commands(report: Report) -> Iterator[str]:
         if not result.passed:
             margin = margin_text(result.margin)
             message = result.message + (f" (margin {margin})" if margin else "")
-            yield _command(result.file, result.line, _label(result), message)
-    for error in report.errors:
-        yield _command(error.file, error.line, "archinfer check", error.message)
+            yield _command("error", result.file, result.line, _label(result), message)
+    for kind, remarks in (("error", report.errors), ("warning", report.warnings)):
+        for remark in remarks:
+            yield _command(kind, remark.file, remark.line, "archinfer check", remark.message)
     yield summary(report)
 
 
-def _command(file: str, line: int | None, title: str, message: str) -> str:
+def _command(kind: str, file: str, line: int | None, title: str, message: str) -> str:
     properties = [f"file={_property(file)}"]
     if line is not None:
         properties.append(f"line={line}")
     properties.append(f"title={_property(title)}")
-    return f"::error {','.join(properties)}::{_data(message)}"
+    return f"::{kind} {','.join(properties)}::{_data(message)}"
 
 
 def _data(text: str) -> str:
