@@ -93,7 +93,7 @@ def test_a_decode_step_counts_its_closed_form(name: str, batch: int, context: in
         macs += attention + 2 * q * context
         if c.experts and layer >= c.first_dense_layers:
             expert = 3 * c.hidden_size * c.moe_intermediate_size
-            numbers += c.hidden_size * c.experts + (c.experts if c.scoring == "sigmoid" else 0)
+            numbers += c.hidden_size * c.experts
             numbers += (next(hits) + c.shared_experts) * expert
             macs += c.hidden_size * c.experts + (c.experts_per_token + c.shared_experts) * expert
         else:

@@ -158,13 +158,12 @@ class MoEConfig:
             )
         if self.moe_layers:
             expert = 3 * h * self.moe_intermediate_size
-            bias = self.experts if self.scoring == "sigmoid" else 0
             router = h * self.experts
             groups.append(
                 LayerGroup(
                     count=self.moe_layers,
-                    shared_params=attention + norms + bias + router + self.shared_experts * expert,
-                    vector_params=norms + bias,
+                    shared_params=attention + norms + router + self.shared_experts * expert,
+                    vector_params=norms,
                     routed_params=self.experts * expert,
                     experts=self.experts,
                     experts_per_token=self.experts_per_token,

@@ -5,7 +5,8 @@ Conventions, the same as those of the cost model:
 - FLOPs: two per multiply-accumulate of matrix products, attention scores and weighted sums;
   element-wise work is not counted.
 - Weight bytes: every weight array that an operation reads, once per pass; one row per token of
-  the embedding; only those experts that a token chose.
+  the embedding; only those experts that a token chose. The router's score-correction bias is a
+  buffer and no weight, as in transformers, and not counted.
 - KV bytes: keys and values read for attention, and written.
 - Dispatch: activations copied to the experts and their results copied back.
 - Reductions: sums or maxima over a dimension that spans the whole layer's weights or context.

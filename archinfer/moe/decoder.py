@@ -414,8 +414,7 @@ class Decoder:
         scores = self._linear("router", x, layer.router, self.router_scores[: len(x)], count)
         experts, weights = route(scores, layer.router_bias, c)  # (N, k) each
         if count is not None:
-            bias = layer.router_bias.nbytes
-            count.operation("route", weights, (scores,), reductions=1, weight_bytes=bias)
+            count.operation("route", weights, (scores,), reductions=1)
 
         if c.shared_experts:
             self._mlp("shared_experts", layer, x, out, count)

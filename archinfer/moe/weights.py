@@ -153,8 +153,8 @@ class Weights:
 
     @property
     def params(self) -> int:
-        """Stored parameters."""
-        return sum(array.size for _, array in self.named())
+        """Stored parameters, without the router's score-correction bias (a buffer)."""
+        return sum(a.size for name, a in self.named() if not name.endswith("router_bias"))
 
 
 def _carve(shapes: dict[str, tuple[int, ...]]) -> dict[str, Array]:
