@@ -10,6 +10,7 @@ import pytest
 from archinfer import catalogue
 from archinfer.prior import (
     CATALOGUE_PRIOR,
+    DEPTH_WIDENING,
     Regression,
     attention_kind,
     catalogue_features,
@@ -116,3 +117,26 @@ def test_leaving_a_model_out_changes_the_prior() -> None:
     assert without.moe.size_mean == pytest.approx(CATALOGUE_PRIOR.moe.size_mean, rel=1e-6)
     changed = [replace(models[0], layers=models[0].layers + 1), *models[1:]]
     assert fit_prior(changed) != fit_prior(models)
+
+
+def test_depth_is_as_wide_as_other_makers_models_are_surprising() -> None:
+    """Each maker's depths from all others': the stated spread must not be too small."""
+    named = {name: features(catalogue.load(name).shape()) for name in catalogue.names()}
+    kept = distinct(named.values())
+    aliases = {"codellama": "llama", "mixtral": "mistral", "qwq": "qwen"}
+    for moe in (False, True):
+        rows = [
+            (name.split("-")[0].rstrip("0123456789."), m)
+            for name, m in named.items()
+            if m.moe == moe and any(m is k for k in kept)
+        ]
+        makers = np.array([aliases.get(maker, maker) for maker, _ in rows])
+        size = np.log([m.active_params for _, m in rows])
+        depth = np.log([m.layers for _, m in rows])
+        errors = []
+        for i, maker in enumerate(makers):
+            others = makers != maker
+            found = Regression.fit(depth[others], size[others]).widened(DEPTH_WIDENING)
+            mean, sd = found.predict(size[i : i + 1])
+            errors.append((depth[i] - mean[0]) / sd[0])
+        assert 0.8 < np.sqrt(np.mean(np.square(errors))) < 1.05
