@@ -22,7 +22,7 @@ from archinfer.deployment import Mapping
 from archinfer.errors import InputError
 from archinfer.formats import weight_format
 from archinfer.question import Question
-from archinfer.solver import GROUP_DOMAINS, Region, mappings
+from archinfer.solver import Region, placements
 
 __all__ = ["Design", "build", "designs", "evaluate"]
 
@@ -182,12 +182,7 @@ def evaluate(
     hardware = question.hardware
     shape = architecture.shape()
     count = architecture.parameters()
-    depth, per_stage, group = mappings(
-        np.array([float(architecture.layers)]),
-        question.nodes[1],
-        hardware.execution == "spatial",
-        GROUP_DOMAINS * hardware.scale_up_size,
-    )
+    depth, per_stage, group = placements(question, np.array([float(architecture.layers)]))
     mapping = Mapping(per_stage, group)
     n = len(depth)
     candidate = Candidate(

@@ -137,8 +137,8 @@ def best_mapping(
     """
     _, traffic = _asked(deployment, outside_bits)
     stored = _stored(shape, traffic)
-    if deployment.mapping is not None:
-        forced = deployment.mapping
+    forced = deployment.forced(shape.layers)
+    if forced is not None:
         fraction = memory_fraction(hardware, shape, stored, forced)
         there = np.inf if deployment.nodes is None else deployment.nodes
         fits = bool(fraction <= 1.0 and forced.nodes(shape.layers) <= there)

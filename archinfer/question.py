@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from archinfer.deployment import Layout
 from archinfer.errors import InputError
 from archinfer.family import FamilyRules, attention_rule
 from archinfer.formats import kv_format, weight_format
@@ -61,6 +62,7 @@ class Question:
         power_w, price_per_hour: most that may be spent, or None.
         confidence_z: standard normal quantile at which a target must hold (0: central).
         disabled: names of constraints left out (used to find out which one binds).
+        layout: a forced mapping, or None.
         overrides: figures of the profile that the user has changed, as "key = value".
     """
 
@@ -83,6 +85,7 @@ class Question:
     price_per_hour: float | None = None
     confidence_z: float = 0.0
     disabled: frozenset[str] = frozenset()
+    layout: Layout | None = None
     overrides: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

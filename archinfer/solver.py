@@ -35,6 +35,7 @@ __all__ = [
     "Region",
     "Slices",
     "mappings",
+    "placements",
     "solve",
 ]
 
@@ -130,6 +131,24 @@ def mappings(
     return joined[0], joined[1], joined[2]
 
 
+def placements(
+    question: Question, layers: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Every way to place whole layers on the question's nodes, or the one that it forces.
+
+    Returns:
+        As `mappings`; depths with fewer layers than the forced stages are left out.
+    """
+    layout = question.layout
+    if layout is None:
+        hardware = question.hardware
+        group_max = GROUP_DOMAINS * hardware.scale_up_size
+        return mappings(layers, question.nodes[1], hardware.spatial, group_max)
+    layers = layers[(layers >= layout.stages) & (layout.nodes <= question.nodes[1])]
+    per_stage = np.ceil(layers / layout.stages)
+    return layers, per_stage, np.full(len(layers), float(layout.tensor_parallel))
+
+
 def _layer_range(question: Question) -> FloatArray:
     low, high = question.layers
     if "layers asked" in question.disabled:
@@ -142,16 +161,10 @@ def _layer_range(question: Question) -> FloatArray:
 
 
 def _slices(question: Question, layers: FloatArray) -> Slices:
-    hardware = question.hardware
     if not len(layers):
         nothing = np.empty(0)
         return Slices(nothing, nothing, nothing, np.empty(0, dtype=np.intp), nothing)
-    layers, per_stage, group = mappings(
-        layers,
-        question.nodes[1],
-        hardware.execution == "spatial",
-        GROUP_DOMAINS * hardware.scale_up_size,
-    )
+    layers, per_stage, group = placements(question, layers)
     bits = np.array([weight_format(w).bits for w in question.weights])
     copies, n = len(bits), len(layers)
     return Slices(

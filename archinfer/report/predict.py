@@ -204,7 +204,8 @@ def layout_text(p: Prediction) -> str:
     stages = int(p.mapping.stages(p.shape.layers))
     plural = "" if stages == 1 else "s"
     group = int(p.mapping.tensor_parallel)
-    return f"{text}, {stages} stage{plural} of {group}, {held} layers each"
+    layout = f"tp={group},pp={stages}"
+    return f"{text}, {stages} stage{plural} of {group} ({layout}), {held} layers each"
 
 
 def least_text(row: Row) -> str:
@@ -230,7 +231,8 @@ def print_page(row: Row, overrides: tuple[str, ...], explain: bool) -> None:
     node = p.hardware.node
     count = int(p.nodes)
     chosen = "the fewest that hold it" if p.fits else "no number of them is enough"
-    asked = "" if p.deployment.nodes is not None else f" ({chosen})"
+    forced = p.deployment.forced(p.shape.layers) is not None
+    asked = "" if p.deployment.nodes is not None or forced else f" ({chosen})"
     if row.depths is not None and p.deployment.nodes is None and p.fits:
         low, high = row.depths.nodes
         where = f"{low:,.0f} to {high:,.0f} {p.hardware.name} {node}s (the fewest that hold it)"

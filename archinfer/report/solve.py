@@ -106,6 +106,12 @@ def architecture_rows(designs: tuple[Design, ...]) -> tuple[list[str], list[list
     return headings, rows
 
 
+def _nodes_text(design: Design) -> str:
+    """Nodes, and where they share layers how."""
+    group = round(float(design.mapping.tensor_parallel))
+    return str(design.nodes) if group == 1 else f"{design.nodes} (tp {group})"
+
+
 def short_rows(designs: tuple[Design, ...]) -> tuple[list[str], list[list[str]]]:
     """Headings and rows rounded for people."""
     headings = [
@@ -129,7 +135,7 @@ def short_rows(designs: tuple[Design, ...]) -> tuple[list[str], list[list[str]]]
                 compact(d.total_params),
                 compact(d.active_params),
                 str(d.architecture.layers),
-                str(d.nodes),
+                _nodes_text(d),
                 str(d.architecture.hidden_size),
                 "dense" if moe is None else f"{moe.top_k}/{moe.experts}",
                 d.weights,
