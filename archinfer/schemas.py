@@ -416,6 +416,110 @@ class CheckOutput(BaseModel):
     warnings: list[CheckRemark] = Field(description="what to know of the models that are named")
 
 
+class ErrorSummary(BaseModel):
+    """Of |ratio - 1| on the larger side: exp(|ln ratio|) - 1; null without rows."""
+
+    median_abs_error: float | None
+    worst_abs_error: float | None
+
+
+class CoverageSummary(ErrorSummary):
+    coverage50: float | None = Field(description="share of rows inside the 50 % interval")
+    coverage90: float | None = Field(description="share of rows inside the 90 % interval")
+
+
+class ValidateRow(BaseModel):
+    id: str = Field(description="of the observation")
+    model: str
+    hardware: str
+    observed: float = Field(description="tokens/s of one user")
+    predicted: Levels = Field(description="by a fit that has not seen this model")
+    ratio: float = Field(description="observed over predicted p50")
+    error: float = Field(description="exp(|ln ratio|) - 1")
+    nodes: tuple[float, float] = Field(description="fewest and most that it may have run on")
+    speculative: bool | None = Field(description="null: not known")
+    fits: bool
+    counted: bool = Field(description="enters the summaries")
+    baselines: dict[str, float] = Field(description="predictions of each baseline in tokens/s")
+
+
+class FitErrors(BaseModel):
+    rows: float
+    rms_error: float
+    worst_error: float
+
+
+class TransferRow(BaseModel):
+    id: str
+    observed: float
+    predicted: float
+    error: float
+
+
+class TransferOutput(BaseModel):
+    """Constants fitted on one machine and put on another without a refit."""
+
+    source: str = Field(alias="from", description="profile whose rows were fitted")
+    target: str = Field(alias="to")
+    fitted_on: int = Field(description="rows")
+    constants: dict[str, float]
+    rows: list[TransferRow]
+    worst_abs_error: float
+
+
+class InverseQuantity(BaseModel):
+    """The true value and what was inferred; quantiles are missing where nothing was possible."""
+
+    truth: float
+    inside50: bool
+    inside90: bool
+    p05: float | None = None
+    p25: float | None = None
+    p50: float | None = None
+    p75: float | None = None
+    p95: float | None = None
+    ratio90: float | None = Field(default=None, description="p95 / p05")
+    information_bits: float | None = None
+
+
+class InverseRow(BaseModel):
+    id: str
+    tokens_per_s: float
+    nodes: int | None = Field(description="null: not published")
+    possible: bool
+    ess: float
+    total_params: InverseQuantity
+    active_params: InverseQuantity
+    layers: InverseQuantity
+
+
+class ByQuantity(BaseModel):
+    total_params: float | None
+    active_params: float | None
+    layers: float | None
+
+
+class InverseOutput(BaseModel):
+    """From each speed back to the architecture; null without rows."""
+
+    rows: list[InverseRow]
+    coverage50: ByQuantity
+    coverage90: ByQuantity
+    median_width: ByQuantity = Field(description="median of p95 / p05")
+
+
+class ValidateOutput(BaseModel):
+    """`archinfer validate --format json`."""
+
+    method: str = Field(description="how the rows were predicted")
+    rows: list[ValidateRow]
+    summary: CoverageSummary
+    baselines: dict[Literal["roofline", "constant_per_layer"], ErrorSummary]
+    fit: dict[str, FitErrors] = Field(description="the fit to all rows, by profile")
+    transfer: TransferOutput | None
+    inverse: InverseOutput | None = Field(description="null with --no-inverse")
+
+
 def _hardware_file() -> dict[str, Any]:
     from archinfer.hardware_schema import Profile
 
@@ -494,6 +598,7 @@ OUTPUTS: dict[str, type[BaseModel]] = {
     "predict": PredictOutput,
     "models-show": ModelOutput,
     "models-list": ModelListOutput,
+    "validate": ValidateOutput,
     "hardware-show": HardwareOutput,
     "hardware-list": HardwareListOutput,
     "check-output": CheckOutput,

@@ -51,7 +51,8 @@ def kind(annotation: Any) -> str:
     if origin is tuple:
         return f"[{', '.join(kind(a) for a in arguments)}]"
     if origin is dict:
-        return f"mapping of name to {kind(arguments[1])}"
+        keys = "name" if arguments[0] is str else kind(arguments[0])
+        return f"mapping of {keys} to {kind(arguments[1])}"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return f"[{title(annotation)}](#{title(annotation).lower()})"
     names = {int: "whole number", float: "number", str: "text", bool: "true or false"}
@@ -77,7 +78,8 @@ def table(model: type[BaseModel]) -> str:
     """The keys of one model."""
     lines = ["| key | type | meaning |", "| --- | --- | --- |"]
     for name, field in model.model_fields.items():
-        lines.append(f"| `{name}` | {kind(field.annotation)} | {field.description or ''} |")
+        cells = [f"`{field.alias or name}`", kind(field.annotation), field.description or ""]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

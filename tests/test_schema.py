@@ -13,13 +13,16 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from archinfer import infer, yamlfile
+from archinfer import Hardware, infer, observations, yamlfile
 from archinfer.api import question
 from archinfer.commands.check import EXAMPLE
 from archinfer.commands.common import _plain
 from archinfer.errors import FileError
+from archinfer.family import FamilyRules, family_shape
 from archinfer.hardware_schema import read_profile
+from archinfer.inverse import InverseCase, validate_inverse
 from archinfer.schemas import OUTPUTS, SCHEMAS, json_schema
+from archinfer.validation import transfer
 from tests.cli import run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -146,6 +149,7 @@ COMMANDS: list[tuple[str, list[str]]] = [
     ("models-show", ["models", "show", "deepseek-v3"]),
     ("models-show", ["models", "show", "jamba-v0.1"]),
     ("models-list", ["models", "list"]),
+    ("validate", ["validate", "--hardware", "wse-2", "--no-inverse"]),
     ("hardware-show", ["hardware", "show", "wse-3"]),
     ("hardware-show", ["hardware", "show", "b200"]),
     ("hardware-list", ["hardware", "list"]),
@@ -175,6 +179,24 @@ def test_posterior_obeys_its_schema(speed: float) -> None:
     schema = closed(json_schema("solve"))
     value = json.loads(json.dumps(_plain(posterior.to_dict())))
     assert faults({"$ref": "#/$defs/PosteriorOutput", "$defs": schema["$defs"]}, value) == []
+
+
+def test_parts_of_validate_obey_their_schema() -> None:
+    """What the shipped rows give beyond one profile: a transfer, and inverses of both kinds."""
+    rows, _ = observations.usable(observations.load(), ["wse-2", "wse-3"])
+    moved = transfer(Hardware.load("wse-2"), Hardware.load("wse-3"), rows)
+    shape = family_shape(7e10, 7e10, 80.0, FamilyRules())
+    hardware = Hardware.load("wse-3")
+    cases = [
+        InverseCase(id=f"{speed:g}", hardware=hardware, nodes=n, tokens_per_s=speed, shape=shape)
+        for speed, n in ((450.0, 4), (450.0, None), (1e9, 4))
+    ]
+    found = validate_inverse(cases, samples=512)
+    assert [row["possible"] for row in found["rows"]] == [True, True, False]
+    schema = closed(json_schema("validate"))
+    for name, part in (("TransferOutput", moved), ("InverseOutput", found)):
+        value = json.loads(json.dumps(_plain(part)))
+        assert faults({"$ref": f"#/$defs/{name}", "$defs": schema["$defs"]}, value) == []
 
 
 def test_schema_refuses_what_is_wrong() -> None:
