@@ -251,9 +251,11 @@ def adapt(
         if ess > 0.0:
             annealed, power = _annealed(log_ratio, log_evidence)
             proposal = _fit(space, z, cell, annealed)
+        # A mixture of normals may have no better fit than it has: half the target is kept then.
+        settled = best is not None and 0.5 * target_ess <= ess < 1.1 * best.ess
         if best is None or (ess > best.ess and power > 0.0):
             best = Draws(log_weights, ess, stage, proposal, payload)
-        if ess >= target_ess or (ess == 0.0 and stage >= 2):
+        if ess >= target_ess or settled or (ess == 0.0 and stage >= 2):
             break
     assert best is not None
     return best

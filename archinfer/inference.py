@@ -883,9 +883,10 @@ def infer(
         concurrency: users at once, log-uniform; None: from the question's to 32 times as many.
         read_context: context at which the speed was measured, log-uniform; None: from 1,000
             tokens to the question's.
-        law: of speculation; "profile": the one that the profile was fitted with, if any. It
-            takes the place of the question's range of tokens per pass, but for "none" (1:1) and
-            "surely some" (a low end above 1). None: the range as it stands.
+        law: of speculation, in place of the question's range of tokens per pass, of which only
+            "none" (1:1) and "surely some" (a low end above 1) count then. "profile": the one
+            that the profile was fitted with, if any, where the range is the default or the
+            profile's; a range that somebody chose counts as it stands. None: so it does always.
 
     Raises:
         InputError: an empty or unknown choice of formats or kinds, or ranges that are none.
@@ -1066,7 +1067,7 @@ def _model(
     law: SpeculationLaw | Literal["profile"] | None = "profile",
 ) -> _Model:
     if law == "profile":
-        law = question.hardware.speculation
+        law = _profile_law(question)
     formats = [1.0] * len(question.weights)
     if weights_prior is not None:
         formats = [float(weights_prior.get(w, 0.0)) for w in question.weights]
@@ -1089,6 +1090,12 @@ def _model(
         if not 1.0 <= low <= high < np.inf:
             raise InputError(f"{name} must be a range of at least 1, found {low:g}:{high:g}")
     return _Model(question, prior, formats, kinds, concurrency, read_context, law)
+
+
+def _profile_law(question: Question) -> SpeculationLaw | None:
+    hardware = question.hardware
+    defaults = (Question(hardware).speculation, (hardware.accepted_low, hardware.accepted_high))
+    return hardware.speculation if question.speculation in defaults else None
 
 
 def _impossible(question: Question, level: int, draws: Draws[_Kept]) -> str:

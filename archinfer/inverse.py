@@ -38,7 +38,7 @@ class InverseCase:
         speculative: whether speculative decoding was used; None: not known.
         context_tokens: context asked of the service.
         weights: formats that come into question.
-        law: as for `infer`; "profile": the hardware's own.
+        law: of speculation, None: the range; "profile": the hardware's own.
     """
 
     id: str
@@ -122,7 +122,7 @@ def _row(
         samples,
         seed,
         prior=prior_without(case.shape, catalogue),
-        law=case.law,
+        law=case.hardware.speculation if case.law == "profile" else case.law,
     )
     truth = {
         "total_params": float(case.shape.total_params),

@@ -356,6 +356,31 @@ class TestAnswer:
         with pytest.raises(UnknownNameError):
             answer().density("depth")
 
+    def test_speculation_follows_the_profile_unless_a_range_is_chosen(self) -> None:
+        assert wafer().speculation is not None
+        assert answer().law == wafer().speculation
+        gains, _ = answer().density("accepted_tokens")
+        assert np.all(gains >= 1.0 - 1e-9) and gains.max() > 3.0
+        chosen = infer(founding(speculation=(1.2, 2.0)), samples=4096, target_ess=500)
+        assert chosen.law is None
+        gains, _ = chosen.density("accepted_tokens")
+        assert np.all((gains >= 1.2 - 1e-9) & (gains <= 2.0 + 1e-9))
+        none = infer(founding(speculation=(1.0, 1.0)), samples=4096, target_ess=500)
+        assert np.all(none.density("accepted_tokens")[0] == 1.0)
+        sure = infer(
+            founding(speculation=(1.2, 3.0)), samples=4096, target_ess=500, law=wafer().speculation
+        )
+        assert np.all(sure.density("speculates")[0][sure.weights > 0] == 1.0)
+
+    def test_gain_of_a_fast_model_is_small(self) -> None:
+        """Drafts take nearly as long as a fast model's own tokens."""
+        shallow = infer(founding(observed=True, nodes=(1, 1), tokens_per_s=2500.0), samples=4096)
+        deep = infer(founding(nodes=(20, 20), tokens_per_s=900.0), samples=4096)
+        assert (
+            shallow.quantiles("accepted_tokens", (0.5,))[0]
+            < 0.8 * (deep.quantiles("accepted_tokens", (0.5,))[0])
+        )
+
     def test_weight_prior_counts(self) -> None:
         only = infer(founding(), samples=4096, target_ess=500, weights_prior={"fp8": 1.0})
         assert only.weights_probability["fp8"] == pytest.approx(1.0)
