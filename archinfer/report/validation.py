@@ -81,7 +81,7 @@ def _transfer(t: dict[str, Any]) -> str:
     )
     return (
         f"transfer: constants of {t['from']} ({t['fitted_on']} rows) on {t['to']}, nothing "
-        f"refitted: worst error {_percent(t['worst_abs_error'])} ({speeds})"
+        f"refitted: worst error {100 * t['worst_abs_error']:.1f} % ({speeds})"
     )
 
 
