@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from archinfer.commands import check, fit, hardware, models, predict, schema, solve, validate
+from archinfer.commands import (
+    check,
+    compare,
+    fit,
+    hardware,
+    models,
+    predict,
+    schema,
+    solve,
+    validate,
+)
 
 __all__ = ["app", "main"]
 
@@ -28,6 +38,7 @@ app = typer.Typer(
 )
 app.command("solve")(solve.solve)
 app.command("predict")(predict.predict)
+app.command("compare")(compare.compare)
 app.command("fit")(fit.fit)
 app.command("validate")(validate.validate)
 app.command("check")(check.check)

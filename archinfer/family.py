@@ -7,14 +7,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from archinfer.errors import UnknownNameError
 from archinfer.shape import Cache, LayerGroup, ModelShape, Number
 
-__all__ = ["ATTENTION_KINDS", "AttentionRule", "FamilyRules", "attention_rule", "family_shape"]
+__all__ = [
+    "ATTENTION_KINDS",
+    "AttentionRule",
+    "FamilyRules",
+    "attention_rule",
+    "dense_shape",
+    "family_shape",
+]
+
+_ROUTING_STEPS = 2.0
+"""Dependent all-reduces that routing adds to a layer: router scores, and their top-k or softmax."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +141,23 @@ def family_shape(
         evenness=rules.evenness,
     )
     return ModelShape(groups=(group,), hidden_size=hidden, lookup_params=table, head_params=table)
+
+
+def dense_shape(shape: ModelShape) -> ModelShape:
+    """The family's member with as many active parameters as parameters: nothing is routed.
+
+    `family_shape` prices every member as a mixture of experts, so that its functions have no
+    jump; this takes the routing out of a member whose experts are all used.
+    """
+    groups = tuple(
+        replace(
+            group,
+            shared_params=group.shared_params + group.routed_params,
+            routed_params=0.0,
+            experts=1.0,
+            experts_per_token=1.0,
+            reductions=group.reductions - _ROUTING_STEPS,
+        )
+        for group in shape.groups
+    )
+    return replace(shape, groups=groups)

@@ -1,0 +1,193 @@
+"""`archinfer compare`: known models on several machines, and how fast each machine could go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from archinfer.commands.common import Format
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archinfer.architecture import Architecture
+    from archinfer.shape import ModelShape
+
+__all__ = ["compare"]
+
+NODES_MOST = 100_000
+
+
+def compare(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[MODEL]...",
+            help="Names (archinfer models list) or config.json files; none with --total.",
+            show_default=False,
+        ),
+    ] = None,
+    hardware: Annotated[
+        str | None,
+        typer.Option(
+            help="Profiles, comma-separated: names or YAML files. Default: all that are shipped."
+        ),
+    ] = None,
+    nodes: Annotated[
+        str | None,
+        typer.Option(
+            help="Nodes that are there: one number, or one for each profile, comma-separated. "
+            "Default: the fewest that hold the model."
+        ),
+    ] = None,
+    total: Annotated[
+        str | None, typer.Option(help="Total parameters of a model without a config, as 3T.")
+    ] = None,
+    active: Annotated[
+        str | None, typer.Option(help="Its active parameters, as 150B. Default: all (dense).")
+    ] = None,
+    layers: Annotated[str | None, typer.Option(help="Its layers, as 88.")] = None,
+    attention: Annotated[str, typer.Option(help="Its attention: gqa, mqa, mla.")] = "gqa",
+    mapping: Annotated[
+        str | None,
+        typer.Option(
+            help="Nodes that share a layer and pipeline stages, as tp=8,pp=2. Default: the "
+            "fastest that fits."
+        ),
+    ] = None,
+    context: Annotated[str, typer.Option(help="Tokens of context (128k = 128,000).")] = "8k",
+    concurrency: Annotated[str, typer.Option(help="Users served at once.")] = "1",
+    weights: Annotated[
+        str | None,
+        typer.Option(help="Weight format. Default: the one the model comes in (bf16 for --total)."),
+    ] = None,
+    kv: Annotated[str, typer.Option(help="KV-cache format.")] = "bf16",
+    speculation: Annotated[
+        str, typer.Option(help="Accepted tokens a pass, as 1 (none) or 1:3.")
+    ] = "1",
+    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
+) -> None:
+    """Compare hardware: speed for one user, nodes, what binds, power, and the speed ceiling.
+
+    The ceiling is the fastest that any number of such nodes could go, and the term of a token's
+    time that sets it. A model known only by its totals: --total 3T --active 150B --layers 88.
+
+    JSON: question{context_tokens, concurrency, kv, speculation[low, high]}, results[] of every
+    model on every profile: model, hardware, node, weights, fits, nodes (in use), min_nodes
+    (null: no number is enough), mapping{tensor_parallel, stages, layers_per_stage},
+    tokens_per_s{p05, p50, p95} (null where it does not fit), bottleneck, bandwidth_tokens_per_s
+    (what the memory bandwidth of the nodes alone would allow), power_w (null where unknown),
+    memory_bytes, memory_fraction (of the fullest node), ceiling (null where no number of nodes
+    holds it){tokens_per_s{p05, p50, p95}, nodes, mapping{...}, bottleneck, latency_share (the
+    part of the time that no bandwidth shortens), power_w}.
+    """
+    from archinfer.commands.common import (
+        print_csv,
+        print_json,
+        print_markdown,
+        read_range,
+        warn,
+    )
+    from archinfer.comparison_hardware import compare_hardware
+    from archinfer.deployment import Deployment, read_layout
+    from archinfer.errors import InputError
+    from archinfer.formats import kv_format, weight_format
+    from archinfer.hardware import Hardware
+    from archinfer.report import compare as report
+
+    low, high = read_range("--speculation", speculation, "number")
+    if not 0.0 < low <= high < float("inf"):
+        raise InputError(f"--speculation: expected 1 or a range such as 1:3, found {speculation!r}")
+    names = [h.strip() for h in hardware.split(",")] if hardware is not None else Hardware.names()
+    machines = [Hardware.load(name) for name in dict.fromkeys(names)]
+    counts = _nodes(nodes, len(machines))
+    deployments = [
+        Deployment(
+            nodes=count,
+            context_tokens=_whole("--context", context, "tokens"),
+            concurrency=_whole("--concurrency", concurrency, "count"),
+            weights=None if weights is None else weight_format(weights).name,
+            kv=kv_format(kv).name,
+            accepted_low=low,
+            accepted_high=high,
+            layout=None if mapping is None else read_layout(mapping, machine.spatial),
+        )
+        for machine, count in zip(machines, counts, strict=True)
+    ]
+    wanted = _models(models, total, active, layers, attention)
+    for name, model in wanted:
+        for warning in getattr(model, "warnings", ()):
+            warn(f"{name}: {warning}")
+    entries = compare_hardware(wanted, machines, deployments)
+    if output is Format.json:
+        print_json(report.document(entries))
+    elif output is Format.csv:
+        print_csv(*report.csv_rows(entries))
+    elif output is Format.markdown:
+        print_markdown(*report.markdown_rows(entries))
+    else:
+        report.print_entries(entries)
+
+
+def _whole(option: str, text: str, dimension: str, most: float = 1e15) -> int:
+    from archinfer.commands.common import read_count
+    from archinfer.errors import InputError
+
+    value = read_count(option, text, dimension)
+    if value != int(value) or not 1 <= value <= most:
+        limit = f"between 1 and {most:,.0f}" if most < 1e15 else "of at least 1"
+        raise InputError(f"{option}: expected a whole number {limit}, found {text!r}")
+    return int(value)
+
+
+def _nodes(text: str | None, machines: int) -> Sequence[int | None]:
+    from archinfer.errors import InputError
+
+    if text is None:
+        return [None] * machines
+    counts = [_whole("--nodes", part, "count", NODES_MOST) for part in text.split(",")]
+    if len(counts) not in (1, machines):
+        raise InputError(
+            f"--nodes: expected one number or one for each of {machines} profiles, found {text!r}"
+        )
+    return counts * (machines if len(counts) == 1 else 1)
+
+
+def _models(
+    models: list[str] | None,
+    total: str | None,
+    active: str | None,
+    layers: str | None,
+    attention: str,
+) -> list[tuple[str, Architecture | ModelShape]]:
+    from archinfer.commands.common import read_count
+    from archinfer.commands.models import read_model
+    from archinfer.errors import InputError
+    from archinfer.family import FamilyRules, dense_shape, family_shape
+    from archinfer.report.text import compact
+
+    if not models:
+        if total is None or layers is None:
+            raise InputError("name a model (archinfer models list), or give --total and --layers")
+        size = read_count("--total", total)
+        used = size if active is None else read_count("--active", active)
+        if not 0.0 < used <= size:
+            raise InputError(
+                f"--active: expected more than 0 and at most the total ({compact(size)}), "
+                f"found {active!r}"
+            )
+        depth = _whole("--layers", layers, "count", 10_000)
+        rules = FamilyRules(attention=attention)
+        shape = family_shape(size, used, float(depth), rules)
+        if used == size:
+            shape = dense_shape(shape)
+        return [(f"{compact(size)} total, {compact(used)} active", shape)]
+    if total is not None or active is not None or layers is not None:
+        raise InputError("--total, --active and --layers describe a model without a config: "
+                         "give them, or models by name or file, not both")  # fmt: skip
+    found: list[tuple[str, Architecture | ModelShape]] = []
+    for name in models:
+        architecture, _ = read_model(name)
+        found.append((architecture.name, architecture))
+    return found

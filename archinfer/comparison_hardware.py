@@ -1,0 +1,210 @@
+"""One model on several machines: speed of one user, nodes, what binds, and the speed ceiling.
+
+The ceiling is the fastest that any number of nodes could go: every mapping is tried, up to one
+layer a stage and the largest group that is ever tried. Past some group the all-reduces grow
+faster than the reads shrink, so the ceiling is a property of the machine and the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from archinfer.cost import Z90, log_sd
+from archinfer.deployment import Deployment, Mapping
+from archinfer.placement import candidates
+from archinfer.prediction import Prediction, predict
+from archinfer.solver import GROUP_DOMAINS
+from archinfer.terms import TERMS, TokenTime, Traffic
+from archinfer.work import work
+
+if TYPE_CHECKING:
+    from archinfer.architecture import Architecture
+    from archinfer.hardware import Hardware
+    from archinfer.shape import ModelShape
+
+__all__ = ["BYTES_TERMS", "Ceiling", "Entry", "compare_hardware", "speed_ceiling"]
+
+BYTES_TERMS = ("weights", "kv", "compute")
+"""Terms that more or faster memory shortens; what is left of a token's time is latency (the head
+reads bytes as well, but few)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """The fastest that any number of nodes could serve one user.
+
+    Attributes:
+        tokens_per_s: 5, 50 and 95 %.
+        mapping: the mapping, of all the fastest the one with the fewest nodes.
+        nodes: nodes that it uses.
+        time: seconds of one pass by term.
+    """
+
+    tokens_per_s: tuple[float, float, float]
+    mapping: Mapping
+    nodes: int
+    time: TokenTime
+
+    @property
+    def bottleneck(self) -> str:
+        """The term with the largest part of the time: what sets the ceiling."""
+        return max(TERMS, key=lambda term: float(getattr(self.time, term)))
+
+    @property
+    def latency_share(self) -> float:
+        """Part of the time that no bandwidth would shorten."""
+        moved = sum(float(getattr(self.time, term)) for term in BYTES_TERMS)
+        return 1.0 - moved / float(self.time.total)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One model on one machine.
+
+    Attributes:
+        model: its name.
+        prediction: on the nodes that were asked for, or on the fewest that hold it.
+        bandwidth_tokens_per_s: what the memory bandwidth of those nodes alone would allow: all
+            of it, for all the bytes that a token reads, and nothing else.
+        ceiling: None where no number of nodes holds the model.
+    """
+
+    model: str
+    prediction: Prediction
+    bandwidth_tokens_per_s: float
+    ceiling: Ceiling | None
+
+    @property
+    def hardware(self) -> Hardware:
+        """The machine."""
+        return self.prediction.hardware
+
+    @property
+    def power_w(self) -> float:
+        """Power of the nodes in use; nan where the profile has none."""
+        return self.prediction.nodes_used * self.hardware.power_w  # type: ignore[return-value]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON keys of `results[]`."""
+        p = self.prediction
+        fits = bool(p.fits)
+        low, middle, high = (float(v) for v in p.speed)
+        layers = p.shape.layers
+        out: dict[str, Any] = {
+            "model": self.model,
+            "hardware": self.hardware.name,
+            "node": self.hardware.node,
+            "weights": p.weights,
+            "fits": fits,
+            "nodes": int(p.nodes_used),
+            "min_nodes": int(p.min_nodes) if np.isfinite(p.min_nodes) else None,
+            "mapping": _mapping(p.mapping, layers),
+            "tokens_per_s": {"p05": low, "p50": middle, "p95": high},
+            "bottleneck": p.bottleneck,
+            "bandwidth_tokens_per_s": self.bandwidth_tokens_per_s,
+            "power_w": float(self.power_w),
+            "memory_bytes": float(p.memory.total),
+            "memory_fraction": float(p.memory_fraction),
+            "ceiling": None,
+        }
+        c = self.ceiling
+        if c is not None:
+            low, middle, high = c.tokens_per_s
+            out["ceiling"] = {
+                "tokens_per_s": {"p05": low, "p50": middle, "p95": high},
+                "nodes": c.nodes,
+                "mapping": _mapping(c.mapping, layers),
+                "bottleneck": c.bottleneck,
+                "latency_share": c.latency_share,
+                "power_w": float(c.nodes * self.hardware.power_w),
+            }
+        return out
+
+
+def _mapping(mapping: Mapping, layers: Any) -> dict[str, int]:
+    return {
+        "tensor_parallel": int(mapping.tensor_parallel),
+        "stages": int(mapping.stages(layers)),
+        "layers_per_stage": int(mapping.layers_per_stage),
+    }
+
+
+def _traffic(p: Prediction) -> Traffic:
+    asked = p.deployment
+    return Traffic(
+        context_tokens=asked.context_tokens,
+        concurrency=asked.concurrency,
+        weight_bits=p.weight_bits,
+        outside_bits=p.outside_bits,
+        kv_bits=asked.kv_bits,
+        draft_tokens=asked.draft_tokens,
+    )
+
+
+def speed_ceiling(p: Prediction) -> Ceiling | None:
+    """The fastest mapping on any number of nodes of the model and hardware of `p`.
+
+    Args:
+        p: a prediction of one model.
+
+    Returns:
+        None where no number of nodes holds the model.
+    """
+    hardware = p.hardware
+    group = 1.0 if hardware.spatial else GROUP_DOMAINS * hardware.scale_up_size
+    most = int(float(p.shape.layers) * group)
+    found = candidates(hardware, p.shape, p.memory, _traffic(p), most)
+    if not found.fits.any():
+        return None
+    total = np.where(found.fits, np.asarray(found.time.total, dtype=float), np.inf)
+    # Of equally fast mappings the one with the fewest nodes.
+    best = int(np.lexsort((found.nodes, np.round(np.log(total), 9)))[0])
+    mapping, time = found.at(best)
+    asked = p.deployment
+    middle = float(np.sqrt(asked.accepted_low * asked.accepted_high))
+    spread = float(np.exp(Z90 * log_sd(hardware, time)))
+    pass_s = float(time.total)
+    speeds = (
+        asked.accepted_low / pass_s / spread,
+        middle / pass_s,
+        asked.accepted_high / pass_s * spread,
+    )
+    return Ceiling(speeds, mapping, int(found.nodes[best]), time)
+
+
+def compare_hardware(
+    models: Sequence[tuple[str, Architecture | ModelShape]],
+    machines: Sequence[Hardware],
+    deployments: Sequence[Deployment],
+) -> list[Entry]:
+    """Every model on every machine, models outermost.
+
+    Args:
+        models: names and models.
+        machines: profiles.
+        deployments: what is asked of each machine (nodes None: the fewest that hold a model).
+
+    Raises:
+        InputError: an unknown format.
+    """
+    out: list[Entry] = []
+    for name, model in models:
+        for hardware, deployment in zip(machines, deployments, strict=True):
+            found = predict(model, hardware, deployment, changes=False)
+            found = replace(found, model=name)
+            moved = work(
+                found.shape,
+                deployment.context_tokens,
+                1,
+                found.weight_bits,
+                deployment.kv_bits,
+                found.outside_bits,
+            )
+            there = float(found.nodes_used * hardware.bandwidth_bytes_per_s)
+            alone = there / float(moved.weight_bytes + moved.kv_read_bytes)
+            out.append(Entry(name, found, alone, speed_ceiling(found)))
+    return out
