@@ -2,8 +2,8 @@
 
 python benchmarks/sweep.py [--architectures 1000000] [--hardware wse-3] [--profile]
 
-One evaluation is one architecture: shape, memory, fit, fewest nodes, time by term, and the speed with
-its interval. Processor time is counted, so that a busy machine matters less; set
+One evaluation is one architecture: shape, memory, fit, fewest nodes, time by term, and the speed
+with its interval. Processor time is counted, so that a busy machine matters less; set
 OMP_NUM_THREADS=1 and pin it (taskset -c 0) to measure one core.
 """
 
