@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from archinfer.commands.common import Format, print_csv, print_json, warn
+from archinfer.commands.pictures import PLOT_HELP
 
 if TYPE_CHECKING:
     from archinfer.observations import Observation
@@ -40,14 +41,17 @@ def validate(
         float,
         typer.Option(min=0.0, max=1.0, help="Exit 1 if the 90 % intervals cover less than this."),
     ] = 0.85,
+    plot: Annotated[str | None, typer.Option(metavar="FILE", help=PLOT_HELP)] = None,
     output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
 ) -> None:
     """Predict published speeds, each by a fit without that model, beside naive baselines."""
     from archinfer import observations as rows_of
+    from archinfer.commands.pictures import check_targets, write_files
     from archinfer.hardware import Hardware
     from archinfer.report.validation import HEADINGS, cells, lines, markdown
     from archinfer.validation import coverage_floor
 
+    check_targets(plot, None)
     known = rows_of.load(observations)
     if test is None:
         name = hardware or "wse-3"
@@ -70,6 +74,10 @@ def validate(
     for p in found.predictions:
         if not p.fits:
             warn(f"observation {p.id!r}: the model does not fit the nodes of the row")
+    if plot is not None:
+        from archinfer.report.measured import validate_chart
+
+        write_files(plot, None, lambda: validate_chart(found), None)
     if output is Format.json:
         print_json(found.to_dict())
     elif output is Format.csv:

@@ -28,6 +28,7 @@ __all__ = [
     "Note",
     "Panel",
     "Points",
+    "names_that_fit",
     "text_width",
     "ticks",
 ]
@@ -260,3 +261,44 @@ class Chart:
 def text_width(text: str, size: float) -> float:
     """About how wide `text` is in a proportional face of `size`."""
     return 0.56 * size * len(text)
+
+
+def names_that_fit(
+    shown: Sequence[tuple[str, float, float]],
+    x: Axis,
+    y: Axis,
+    notes: Sequence[Note],
+    most: int,
+) -> list[str]:
+    """Names for at most `most` points, the first ones first, none over another or over a note.
+
+    Args:
+        shown: (name, x, y) of each point.
+        x, y: axes.
+        notes: words that are there already.
+        most: how many names.
+
+    Returns:
+        One text a point, "" where there is no room.
+    """
+    width, height, size = 430.0, 350.0, 10.5
+    taken: list[tuple[float, float, float, float]] = []
+    for note in notes:
+        if not note.angle:
+            long = text_width(note.text, size)
+            back = {"start": 0.0, "middle": long / 2.0, "end": long}[note.anchor]
+            left = x.fraction(note.x) * width + note.dx - back
+            base = y.fraction(note.y) * height + note.dy
+            taken.append((left, base - 3.0, left + long, base + 10.0))
+    names: list[str] = []
+    room = len(taken) + most
+    for name, a, b in shown:
+        left, middle = x.fraction(a) * width + 5.0, y.fraction(b) * height
+        box = (left, middle - 7.0, left + text_width(name, size), middle + 7.0)
+        free = all(box[2] < t[0] or t[2] < box[0] or box[3] < t[1] or t[3] < box[1] for t in taken)
+        if free and box[2] < width and len(taken) < room and name not in names:
+            taken.append(box)
+            names.append(name)
+        else:
+            names.append("")
+    return names

@@ -23,6 +23,7 @@ from archinfer.report.chart import (
     Note,
     Panel,
     Points,
+    names_that_fit,
     text_width,
 )
 from archinfer.report.text import compact
@@ -356,35 +357,9 @@ def _catalogue_marks(x: Axis, y: Axis, notes: list[Note]) -> list[Mark]:
             [n for _, _, n in shown],
             colour="orange",
             label="open models",
-            names=_names_that_fit(shown, x, y, notes),
+            names=names_that_fit(shown, x, y, notes, NAMED),
         )
     ]
-
-
-def _names_that_fit(
-    shown: list[tuple[str, float, float]], x: Axis, y: Axis, notes: list[Note]
-) -> list[str]:
-    """Names for a few points, largest first, none over another or over a note; "" for others."""
-    width, height, size = 430.0, 350.0, 10.5
-    taken: list[tuple[float, float, float, float]] = []
-    for note in notes:
-        if not note.angle:
-            long = text_width(note.text, size)
-            left = x.fraction(note.x) * width + note.dx - {"start": 0.0, "end": long}[note.anchor]
-            base = y.fraction(note.y) * height + note.dy
-            taken.append((left, base - 3.0, left + long, base + 10.0))
-    names = []
-    room = len(taken) + NAMED
-    for name, a, n in shown:
-        left, middle = x.fraction(a) * width + 5.0, y.fraction(n) * height
-        box = (left, middle - 7.0, left + text_width(name, size), middle + 7.0)
-        free = all(box[2] < t[0] or t[2] < box[0] or box[3] < t[1] or t[3] < box[1] for t in taken)
-        if free and box[2] < width and len(taken) < room:
-            taken.append(box)
-            names.append(name)
-        else:
-            names.append("")
-    return names
 
 
 def nodes_panel(answer: Answer) -> Panel:

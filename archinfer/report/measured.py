@@ -1,0 +1,261 @@
+"""What predictions look like beside measurements: `validate` and `calibrate` as charts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archinfer.report.chart import (
+    DASHES,
+    Axis,
+    Bars,
+    Chart,
+    Curve,
+    Mark,
+    Panel,
+    Points,
+    names_that_fit,
+)
+from archinfer.report.text import compact
+
+if TYPE_CHECKING:
+    from archinfer.calibration import Calibration
+    from archinfer.calibration_fit import Prediction as Timing
+    from archinfer.validation import Prediction, Validation
+
+__all__ = ["calibrate_chart", "validate_chart"]
+
+NAMED = 4
+GIGA = 1e9
+WAYS = {
+    "archinfer": "archinfer",
+    "constant_per_layer": "constant time a layer",
+    "roofline": "bandwidth roofline",
+}
+
+
+def _caption(text: str) -> str:
+    from importlib.metadata import version
+
+    return f"archinfer {version('archinfer')}. {text}"
+
+
+def _around(label: str, values: Sequence[float], room: float = 1.25) -> Axis:
+    return Axis(label, min(values) / room, max(values) * room)
+
+
+def validate_chart(found: Validation) -> Chart:
+    """Predicted against published speeds, and the errors beside those of naive baselines.
+
+    Raises:
+        InputError: there is no row.
+    """
+    from archinfer.errors import InputError
+
+    if not found.predictions:
+        raise InputError("no row was predicted: there is nothing to draw")
+    caption = _caption(
+        f"Method: {found.method}. Published speeds and their sources: "
+        "archinfer/data/observations.yaml; constants: archinfer hardware show."
+    )
+    title = "Published speeds against predictions that have not seen the model"
+    return Chart(title, ((_scatter(found.predictions), _errors(found)),), caption, (1.25, 1.0))
+
+
+def _scatter(rows: list[Prediction]) -> Panel:
+    ends = [v for p in rows for v in (p.observed, p.predicted["p05"], p.predicted["p95"])]
+    naive = [
+        (p.observed, p.baselines["constant_per_layer"])
+        for p in rows
+        if "constant_per_layer" in p.baselines
+    ]
+    x = _around("published tokens/s of one user", ends)
+    y = _around("predicted tokens/s of one user", [*ends, *(v for _, v in naive)])
+    both = [min(x.low, y.low), max(x.high, y.high)]
+    marks: list[Mark] = [Curve(both, both, "ink", width=1.2, label="predicted = published")]
+    for factor in (2.0, 0.5):
+        label = "off by a factor of 2" if factor > 1.0 else ""
+        marks.append(Curve(both, [factor * v for v in both], "grey", DASHES[2], 1.0, label))
+    if naive:
+        marks.append(
+            Points(
+                [o for o, _ in naive],
+                [v for _, v in naive],
+                "grey",
+                "square",
+                "constant time a layer",
+            )
+        )
+    worst = sorted(rows, key=lambda p: -p.error)
+    places = [(p.model, p.observed, p.predicted["p50"]) for p in worst]
+    named = names_that_fit(places, x, y, (), NAMED)
+    names = {p.id: name for p, name in zip(worst, named, strict=True)}
+    for label, colour, marker, chosen in (
+        ("inside its 90 % interval", "blue", "circle", [p for p in rows if p.inside("p05", "p95")]),
+        ("outside", "red", "triangle", [p for p in rows if not p.inside("p05", "p95")]),
+    ):
+        if chosen:
+            marks.append(
+                Points(
+                    [p.observed for p in chosen],
+                    [p.predicted["p50"] for p in chosen],
+                    colour,
+                    marker,
+                    f"{label} ({len(chosen)} of {len(rows)})",
+                    [names[p.id] for p in chosen],
+                    y_ends=(
+                        [p.predicted["p05"] for p in chosen],
+                        [p.predicted["p95"] for p in chosen],
+                    ),
+                )
+            )
+    inside = sum(p.inside("p05", "p95") for p in rows)
+    words = ", ".join(f"{p.id} {compact(p.observed)}: {compact(p.predicted['p50'])}" for p in rows)
+    return Panel(
+        "Predicted against published speed",
+        f"{inside} of {len(rows)} published speeds lie inside the 90 % interval of their "
+        f"prediction. Published and median predicted tokens/s: {words}.",
+        x,
+        y,
+        tuple(marks),
+    )
+
+
+def _errors(found: Validation) -> Panel:
+    """Median and worst factor between predicted and published, for each way to predict."""
+    summaries = {"archinfer": found.summary, **found.baselines}
+    ways = [
+        (WAYS[name], 1.0 + float(s["median_abs_error"]), 1.0 + float(s["worst_abs_error"]))
+        for name, s in ((n, summaries[n]) for n in WAYS if n in summaries)
+        if s["median_abs_error"] is not None and s["worst_abs_error"] is not None
+    ]
+    medians, worsts = [m for _, m, _ in ways], [w for _, _, w in ways]
+    y = [float(i) for i in range(len(ways))]
+    words = "; ".join(f"{n}: median x {m:.3g}, worst x {w:.3g}" for n, m, w in ways)
+    return Panel(
+        "How far off, beside naive predictions",
+        f"Factor between predicted and published speed. {words}.",
+        Axis("factor between predicted and published speed", 1.0, 2.0 * max(worsts)),
+        Axis("", len(ways) - 0.1, -0.6, log=False, categories=tuple(n for n, _, _ in ways)),
+        (
+            Points(medians, y, "blue", "circle", "median, and up to the worst", size=4.5,
+                   x_ends=(medians, worsts)),
+        ),
+        "lower right",
+    )  # fmt: skip
+
+
+def calibrate_chart(found: Calibration) -> Chart:
+    """Predicted against measured speed, the residuals, and the roofline with what was measured."""
+    host = found.host
+    caption = _caption(
+        f"Measured on {host.cpu}, {host.cores} cores, {host.date}; float32 decode of "
+        f"archinfer.moe, {found.rounds} rounds. Lines of the roofline: reading and matrix "
+        "multiplication as measured here."
+    )
+    title = f"Calibration: median error of held-out shapes {100 * found.median_error:.1f} %"
+    panels = (_measured(found), _residuals(found), _roofline(found))
+    return Chart(title, (panels,), caption, (1.0, 1.0, 1.0))
+
+
+def _parts(found: Calibration) -> list[tuple[str, str, str, tuple[Timing, ...]]]:
+    return [
+        ("shapes of the fit", "blue", "circle", found.fitted),
+        ("held-out shapes", "red", "square", found.heldout),
+    ]
+
+
+def _measured(found: Calibration) -> Panel:
+    every = [*found.fitted, *found.heldout]
+    ends = [v for p in every for v in (p.measured_tokens_per_s, p.predicted_tokens_per_s)]
+    x = _around("measured tokens/s of one sequence", ends)
+    y = _around("predicted tokens/s of one sequence", ends)
+    marks: list[Mark] = [
+        Curve([x.low, x.high], [x.low, x.high], "ink", width=1.2, label="predicted = measured")
+    ]
+    for label, colour, marker, points in _parts(found):
+        marks.append(
+            Points(
+                [p.measured_tokens_per_s for p in points],
+                [p.predicted_tokens_per_s for p in points],
+                colour,
+                marker,
+                label,
+                size=3.5,
+            )
+        )
+    words = "; ".join(
+        f"{p.point.name}: {compact(p.measured_tokens_per_s)} measured, "
+        f"{compact(p.predicted_tokens_per_s)} predicted"
+        for p in found.heldout
+    )
+    return Panel("Predicted against measured", f"Held-out shapes. {words}.", x, y, tuple(marks))
+
+
+def _residuals(found: Calibration) -> Panel:
+    """Errors of each shape, the held-out ones last."""
+    rows = [
+        (p, colour)
+        for _, colour, _, points in _parts(found)
+        for p in sorted(points, key=lambda p: p.measured_tokens_per_s)
+    ]
+    errors = [100.0 * p.error for p, _ in rows]
+    reach = 1.25 * max(max(abs(e) for e in errors), 1.0)
+    bars = Bars(
+        y=[float(i) for i in range(len(rows))],
+        start=[min(e, 0.0) for e in errors],
+        end=[max(e, 0.0) for e in errors],
+        colours=[colour for _, colour in rows],
+        hatches=["" if colour == "blue" else "/" for _, colour in rows],
+    )
+    size = len(rows)
+    words = ", ".join(f"{p.point.name} {e:+.1f} %" for (p, _), e in zip(rows, errors, strict=True))
+    return Panel(
+        "Residuals (hatched: held out)",
+        f"Predicted over measured, minus 1. {words}.",
+        Axis("predicted over measured, minus 1, in %", -reach, reach, log=False),
+        Axis("shapes, each part from slow to fast", -0.6, size - 0.4, log=False),
+        (bars, Curve([0.0, 0.0], [-0.6, size - 0.4], width=1.0)),
+    )
+
+
+def _roofline(found: Calibration) -> Panel:
+    from archinfer.calibration_design import BITS
+    from archinfer.work import work
+
+    read, peak = found.host.read_bytes_per_s / GIGA, found.host.matmul_flops_per_s / GIGA
+    series: list[Mark] = []
+    intensities: list[float] = []
+    rates: list[float] = []
+    for label, colour, marker, points in _parts(found):
+        done = [
+            work(p.point.shape, p.point.context_tokens, p.point.batch, BITS, BITS) for p in points
+        ]
+        moved = [float(w.weight_bytes + w.kv_read_bytes + w.kv_write_bytes) for w in done]
+        at = [float(w.flops) / b for w, b in zip(done, moved, strict=True)]
+        rate = [
+            float(w.flops) * p.measured_tokens_per_s / GIGA
+            for w, p in zip(done, points, strict=True)
+        ]
+        series.append(Points(at, rate, colour, marker, label, size=3.5))
+        intensities += at
+        rates += rate
+    x = _around("FLOPs per byte", [*intensities, peak / read], 1.6)
+    y = _around("GFLOP/s", [*rates, peak], 1.6)
+    roof = np.geomspace(x.low, x.high, 60)
+    line = Curve(
+        roof.tolist(),
+        np.minimum(read * roof, peak).tolist(),
+        label="roof: reads, then matrix products",
+    )
+    share = max(r / min(read * i, peak) for r, i in zip(rates, intensities, strict=True))
+    return Panel(
+        "Roofline with the measured shapes",
+        f"Reads at {read:.3g} GB/s and {peak:.3g} GFLOP/s bound the speed; the "
+        f"measured shape nearest to the roof reaches {share:.0%} of it.",
+        x,
+        y,
+        (line, *series),
+    )
