@@ -1,0 +1,307 @@
+"""GPUs and the like: closed forms, published speeds, and what more nodes can and cannot do."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archinfer import observations
+from archinfer.catalogue import load
+from archinfer.cost import decode_time
+from archinfer.deployment import Deployment, Layout, Mapping, read_layout
+from archinfer.errors import InputError
+from archinfer.family import FamilyRules, dense_shape, family_shape
+from archinfer.fit import fit_rows, without_model
+from archinfer.hardware import Hardware
+from archinfer.prediction import predict
+from archinfer.shape import Cache, LayerGroup, ModelShape
+from archinfer.temporal import (
+    busiest_experts,
+    payload_s,
+    peak_flops_for,
+    sync_latency_s,
+    temporal_time,
+    unpack_s_per_weight,
+)
+from archinfer.terms import Traffic
+from archinfer.work import memory
+
+A100 = Hardware.load("a100-80gb")
+B200 = Hardware.load("b200")
+GB200 = Hardware.load("gb200-nvl72")
+
+
+def speed(
+    model: str, hardware: Hardware, nodes: int, accepted: float = 1.0, **asked: object
+) -> float:
+    """Central tokens/s of one user on one tensor-parallel group of `nodes`."""
+    deployment = Deployment(
+        nodes=nodes,
+        layout=Layout(nodes),
+        accepted_low=accepted,
+        accepted_high=accepted,
+        **asked,  # type: ignore[arg-type]
+    )
+    found = predict(load(model), hardware, deployment, changes=False)
+    assert found.fits
+    return float(found.speed[1])
+
+
+@pytest.mark.parametrize(
+    ("model", "nodes", "weights", "measured"),
+    [
+        ("llama-2-7b", 1, "bf16", 104.9),
+        ("llama-2-7b", 2, "bf16", 168.84),
+        ("llama-2-7b", 4, "bf16", 254.02),
+        ("llama-2-7b", 8, "bf16", 328.43),
+        ("llama-2-70b", 2, "bf16", 21.32),
+        ("llama-2-70b", 1, "int4", 25.25),
+    ],
+)
+def test_gpt_fast_on_a100(model: str, nodes: int, weights: str, measured: float) -> None:
+    found = speed(model, A100, nodes, weights=weights, context_tokens=200)
+    assert found == pytest.approx(measured, rel=0.15)
+
+
+def test_a100_rows_predicted_without_their_model() -> None:
+    rows = [r for r in observations.load() if r.profile == "a100-80gb" and r.fitted]
+    fit, cases = fit_rows(A100, rows)
+    fits: dict[tuple[float, ...], object] = {}
+    errors = []
+    for case in cases:
+        if case.row.software is not None or case.row.speculative:
+            continue
+        alone = fits.setdefault(case.model_key, without_model(fit, cases, case))
+        median = float(np.median(alone.draws(case, 1000, 1)))  # type: ignore[attr-defined]
+        errors.append(math.exp(abs(case.log_speed - median)) - 1.0)
+    assert len(errors) == 6
+    assert float(np.median(errors)) <= 0.15
+
+
+def test_sixteen_gpus_in_two_servers_are_slower_than_eight() -> None:
+    """SGLang (WaferLLM, Table 4): 164.6 against 260.4 for 8B, 48.7 against 51.2 for 72B."""
+    for model, published in (("llama-3.1-8b", 164.6 / 260.4), ("qwen2-72b", 48.7 / 51.2)):
+        eight, sixteen = (speed(model, A100, n, context_tokens=4096) for n in (8, 16))
+        assert sixteen < eight
+        assert sixteen / eight == pytest.approx(published, rel=0.15)
+
+
+def test_deepseek_r1_on_8_b200_and_what_drafts_gain() -> None:
+    """TensorRT-LLM, NVFP4: 111 tokens/s, and 198, 250, 253, 239 with 1, 2, 3, 5 drafts."""
+
+    def one(drafts: int, accepted: float) -> float:
+        asked = {"weights": "nvfp4", "context_tokens": 3000, "draft_tokens": drafts}
+        return speed("deepseek-v3", B200, 8, accepted, **asked)
+
+    found = [one(*d) for d in ((0, 1.0), (1, 1.92), (2, 2.58), (3, 2.82), (5, 3.01))]
+    measured = [111.0, 198.0, 250.0, 253.0, 239.0]
+    assert found[0] == pytest.approx(111.0, rel=0.3)
+    assert np.argsort(found).tolist() == np.argsort(measured).tolist()
+    assert found[4] < found[3]
+    gains = np.array(found) / found[0]
+    assert gains == pytest.approx(np.array(measured) / 111.0, rel=0.1)
+
+
+def test_no_number_of_gpus_beats_the_latency_floor() -> None:
+    for hardware in (A100, B200, GB200):
+        for model in ("llama-3.1-70b", "deepseek-v3"):
+            shape = load(model).shape()
+            endless = dataclasses.replace(hardware, bandwidth_bytes_per_s=1e30)
+            groups = 2.0 ** np.arange(1.0, 8.0)
+            mapping = Mapping(float(shape.layers), groups)
+            traffic = Traffic(2000, 1, 8.0)
+            stored = memory(shape, 2000, 1, 8.0, 16)
+            real = decode_time(hardware, shape, stored, mapping, traffic).total
+            floor = decode_time(endless, shape, stored, mapping, traffic).total
+            assert (np.asarray(real) > np.asarray(floor)).all()
+            least = float(sync_latency_s(hardware, 2.0)) * hardware.reductions_per_layer
+            bound = float(shape.layers) * (least + hardware.fixed_time_per_layer_s)
+            assert float(np.min(floor)) >= bound
+
+
+def test_terms_by_hand() -> None:
+    g = 8.0
+    shape = ModelShape(
+        (LayerGroup(10, 1e9, caches=(Cache(2048.0, shards=4),), reductions=20),),
+        4096,
+        head_params=5e8,
+    )
+    time = temporal_time(A100, shape, Mapping(10.0, g), Traffic(1000, 1, 16.0))
+    rate = A100.bandwidth_bytes_per_s * A100.bandwidth_efficiency
+    assert time.weights == pytest.approx(10 * 2e9 / (rate * g))
+    assert time.kv == pytest.approx(10 * 1000 * 2048 * 2 / (rate * 4))
+    assert time.head == pytest.approx(1e9 / (rate * g))
+    each = float(sync_latency_s(A100, g)) + 2 * (7 / 8) * 4096 * 2 / 300e9
+    assert time.reductions == pytest.approx(10 * A100.reductions_per_layer * each)
+    fixed = 10 * 2 * A100.fixed_time_per_layer_s + A100.fixed_time_per_token_s
+    assert time.fixed == pytest.approx(fixed)
+    assert time.links == time.compute == time.draft == time.queue == 0.0
+
+
+def test_a_layer_with_experts_takes_more_kernels() -> None:
+    dense = LayerGroup(1, 1e9)
+    routed = LayerGroup(1, 1e9, routed_params=1e9, experts=8.0, experts_per_token=2.0)
+    times = [
+        temporal_time(B200, ModelShape((g,), 4096), Mapping(1.0, 8.0), Traffic(1000)).fixed
+        - B200.fixed_time_per_token_s
+        for g in (dense, routed)
+    ]
+    assert times[1] / times[0] == pytest.approx(B200.routed_layer_factor)
+
+
+def test_payload_of_an_all_reduce() -> None:
+    payload = 1e6
+    assert payload_s(A100, 1.0, payload) == 0.0
+    assert payload_s(A100, 2.0, payload) == pytest.approx(payload / 300e9)
+    within = 2 * (7 / 8) * payload / 300e9
+    assert payload_s(A100, 8.0, payload) == pytest.approx(within)
+    across = 2 * (1 / 2) * payload / (8 * 25e9)
+    assert payload_s(A100, 16.0, payload) == pytest.approx(within + across)
+    assert payload_s(Hardware.load("liminal-hbm3"), 8.0, payload) == 0.0
+
+
+def test_narrow_weights_run_at_their_own_peak_or_are_unpacked() -> None:
+    assert peak_flops_for(B200, np.array([16.0, 8.0, 4.5])).tolist() == [2.25e15, 4.5e15, 9e15]
+    assert unpack_s_per_weight(B200, np.array([16.0, 8.0, 4.5])).tolist() == [0.0, 0.0, 0.0]
+    # The A100's tensor cores take neither: two instructions at half of 19.5 TFLOP/s.
+    assert peak_flops_for(A100, np.array([16.0, 8.0, 4.5])).tolist() == [312e12] * 3
+    found = unpack_s_per_weight(A100, np.array([16.0, 8.0, 4.5]))
+    assert found == pytest.approx([0.0, 2 / 9.75e12, 2 / 9.75e12])
+    assert unpack_s_per_weight(Hardware.load("h100-sxm"), 4.5) > 0.0
+
+
+def test_busiest_node_against_throwing_experts() -> None:
+    rng = np.random.default_rng(0)
+    for hit, group in ((8, 8), (64, 8), (200, 64), (256, 72)):
+        counts = [np.bincount(rng.integers(0, group, hit)).max() for _ in range(2000)]
+        assert busiest_experts(hit, group) == pytest.approx(np.mean(counts), rel=0.2)
+    assert busiest_experts(1.0, 8.0) == 1.0
+    assert busiest_experts(8.0, 1.0) == 8.0
+
+
+def test_whole_experts_pay_for_large_batches_only() -> None:
+    shape = load("deepseek-v3").shape()
+
+    def total(users: int, whole: bool | None) -> float:
+        mapping = Mapping(61.0, 64.0, whole)
+        stored = memory(shape, 1000, users, 8.0, 16)
+        time = decode_time(GB200, shape, stored, mapping, Traffic(1000, users, 8.0))
+        return float(time.total)
+
+    assert total(1, True) > total(1, False) == total(1, None)
+    assert total(4096, False) > total(4096, True) == total(4096, None)
+
+
+def test_a_latent_cache_is_read_whole_by_each_node() -> None:
+    def kv(model: str, group: float) -> float:
+        shape = load(model).shape()
+        mapping = Mapping(float(shape.layers), group)
+        return float(temporal_time(GB200, shape, mapping, Traffic(32_000)).kv)
+
+    assert kv("deepseek-v3", 1.0) == pytest.approx(kv("deepseek-v3", 8.0))
+    assert kv("llama-3.1-70b", 1.0) == pytest.approx(8 * kv("llama-3.1-70b", 8.0))
+    assert kv("llama-3.1-70b", 16.0) == pytest.approx(kv("llama-3.1-70b", 8.0))
+
+
+@pytest.mark.parametrize(
+    ("hardware", "group", "traffic"),
+    [
+        (A100, 16.0, Traffic(4000, 1, 4.5)),
+        (B200, 8.0, Traffic(3000, 1, 8.0, draft_tokens=3)),
+        (B200, 8.0, Traffic(500, 3000, 8.0)),
+        (GB200, 64.0, Traffic(500, 4096, 8.0, draft_tokens=1)),
+    ],
+    ids=["two servers", "drafts", "arithmetic", "whole experts"],
+)
+def test_scaling_is_the_derivative(hardware: Hardware, group: float, traffic: Traffic) -> None:
+    shape = load("deepseek-v3").shape()
+    mapping = Mapping(61.0, group)
+    names, central, _ = hardware.constants()
+    time = temporal_time(hardware, shape, mapping, traffic)
+    step = 1e-5
+    for name, value in zip(names, central, strict=True):
+        up, down = (
+            temporal_time(
+                hardware.with_constants({name: value * math.exp(s * step)}),
+                shape, mapping, traffic,
+            ).total
+            for s in (1, -1)
+        )  # fmt: skip
+        slope = (up - down) / (2 * step)
+        assert time.scaling[name] == pytest.approx(slope, rel=1e-3, abs=1e-9), name
+
+
+ANY = st.tuples(
+    st.floats(1e9, 1e11), st.floats(1.0, 30.0), st.integers(8, 120), st.integers(0, 7)
+)
+
+
+@given(ANY, st.floats(1.01, 4.0), st.sampled_from([4.5, 8.0, 16.0]), st.integers(0, 4))
+def test_time_grows_with_everything_that_is_read(
+    numbers: tuple[float, float, int, int], factor: float, bits: float, drafts: int
+) -> None:
+    active, sparsity, layers, doublings = numbers
+    total = active * sparsity * factor
+    group = 2.0**doublings
+
+    def time(
+        a: float = active, n: float = total, depth: float = layers, context: float = 2000.0,
+        users: int = 1, d: int = drafts,
+    ) -> float:  # fmt: skip
+        shape = family_shape(n, a, depth, FamilyRules())
+        traffic = Traffic(context, users, bits, draft_tokens=d)
+        return float(temporal_time(B200, shape, Mapping(depth, group), traffic).total)
+
+    base = time() * (1 - 1e-9)
+    assert time(a=min(active * factor, total)) >= base
+    assert time(n=total * factor) >= base
+    assert time(context=2000.0 * factor) >= base
+    assert time(users=500) >= base
+    assert time(d=drafts + 1) >= base
+
+
+def test_a_dense_member_of_the_family_has_no_experts() -> None:
+    member = family_shape(7e10, 7e10, 80.0, FamilyRules())
+    dense = dense_shape(member)
+    assert dense.total_params == pytest.approx(7e10)
+    assert dense.groups[0].routed_params == 0.0
+    assert dense.groups[0].reductions == 10.0
+    mapping, traffic = Mapping(80.0, 8.0), Traffic(1000)
+    assert (
+        temporal_time(B200, dense, mapping, traffic).fixed
+        < temporal_time(B200, member, mapping, traffic).fixed
+    )
+
+
+def test_layouts_as_typed() -> None:
+    assert read_layout("tp=8,pp=2") == Layout(8, 2)
+    assert read_layout("pp=4") == Layout(1, 4)
+    assert read_layout("tp=8, ep=8") == Layout(8, 1, True)
+    assert read_layout("tp=8,ep=1") == Layout(8, 1, False)
+    assert read_layout("pp=88", spatial=True) == Layout(1, 88)
+    for text in ("tp=8,pp=2", "pp=3", "tp=4,pp=1,ep=4"):
+        assert read_layout(read_layout(text).text) == read_layout(text)
+    held = Layout(8, 3).mapping(61.0)
+    assert (held.layers_per_stage, held.nodes(61.0)) == (21.0, 24.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "spatial"),
+    [("8", False), ("tp=0", False), ("tp=x", False), ("tp=8,tp=8", False), ("tp=1.5", False),
+     ("xx=1", False), ("tp=8,ep=4", False), ("tp=2", True), ("", False), ("tp=99999999", False)],
+)  # fmt: skip
+def test_wrong_layouts(text: str, spatial: bool) -> None:
+    with pytest.raises(InputError, match="mapping"):
+        read_layout(text, spatial)
+
+
+def test_a_forced_layout_is_used_even_where_it_is_slower() -> None:
+    model = load("llama-3.1-8b")
+    best = predict(model, A100, Deployment(nodes=8), changes=False)
+    forced = predict(model, A100, Deployment(nodes=8, layout=Layout(2, 4)), changes=False)
+    assert float(best.mapping.tensor_parallel) == 8.0
+    assert (forced.mapping.tensor_parallel, forced.mapping.layers_per_stage) == (2.0, 8.0)
+    assert float(forced.speed[1]) < float(best.speed[1])
