@@ -31,6 +31,8 @@ _DEFENSIVE = 0.15
 _INFLATION = 1.2
 _ANNEAL_ESS = 400.0
 _STAGES_MAX = 10
+_PATIENCE = 4
+"""Stages after which more draws, up to 8 times as many, make up for a poor proposal."""
 
 
 def kronecker(count: int, dimensions: int, rng: np.random.Generator) -> FloatArray:
@@ -229,7 +231,7 @@ def adapt(
         space: the prior.
         evaluate: (z (n, d), cell (n,)) -> log evidence (n,), -inf where impossible, and
             anything else worth keeping.
-        count: draws of one stage.
+        count: draws of one stage; late ones may take up to 8 times as many.
         target_ess: wanted effective sample size; reached or not, `Draws.ess` tells.
         rng: random generator.
         start: proposal to begin with.
@@ -239,6 +241,7 @@ def adapt(
     """
     best: Draws[Payload] | None = None
     proposal = start
+    most = 8 * count
     for stage in range(1, _STAGES_MAX + 1):
         if proposal is None:
             z, cell, log_ratio = _first(space, count, rng)
@@ -257,5 +260,7 @@ def adapt(
             best = Draws(log_weights, ess, stage, proposal, payload)
         if ess >= target_ess or settled or (ess == 0.0 and stage >= 2):
             break
+        if stage >= _PATIENCE and ess < 0.5 * target_ess:
+            count = min(2 * count, most)
     assert best is not None
     return best

@@ -6,8 +6,8 @@ profile's constants and model error, and each speed (with the number of nodes) g
 
     python benchmarks/simulation_coverage.py [--hardware wse-3] [--draws 500] [--seed 1]
 
-Exit code 1 where a coverage is off by more than 4 points (plus nothing: 500 draws have a
-standard error of 2.2 points at 50 % and 1.3 at 90 %).
+Exit code 1 where a coverage is off by more than 4 points: 500 draws have a
+standard error of 2.2 points at 50 % and 1.3 at 90 %.
 """
 
 from __future__ import annotations
