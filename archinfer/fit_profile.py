@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -201,7 +202,9 @@ def profile_text(fit: Fit, cases: Sequence[Case], command: str, sources: dict[st
         rms = float(np.sqrt(np.mean(residuals**2)))
         worst = float(np.abs(residuals).max())
         data["fit"]["residual"] = f"rms {rms:.3f}, worst {worst:.3f} in natural logarithm"
-    return _HEADER + yaml.dump(
+    with open(base.origin, encoding="utf-8") as file:
+        header = "".join(itertools.takewhile(lambda line: line.startswith("#"), file))
+    return (header or _HEADER) + yaml.dump(
         data, Dumper=_Dumper, sort_keys=False, width=96, allow_unicode=True, default_flow_style=None
     )
 

@@ -73,10 +73,13 @@ def test_wse_3_in_si_units() -> None:
     assert h.usable_bytes == pytest.approx(0.91 * 44e9)
     assert h.bandwidth_bytes_per_s * h.read_fraction == pytest.approx(14e15)
     assert h.cores == 762 * 1172
-    assert (h.clock_hz, h.link_latency_s, h.power_w) == (1.1e9, 5e-6, 23e3)
+    assert h.power_w == 23e3
+    # Fitted: inside what is known without a fit (the clock between SDK samples and a guess).
+    assert 0.85e9 < h.clock_hz < 1.4e9
+    assert h.link_latency_s == pytest.approx(5e-6, rel=0.1)
     assert (h.hop_cycles, h.step_cycles) == (1, 5)
     assert h.link_bandwidth_bytes_per_s == 150e9
-    assert (h.accepted_low, h.accepted_high) == (1, 3)
+    assert 1 == h.accepted_low < h.accepted_high
     assert h.scale_up_size == 1
 
 
@@ -259,7 +262,7 @@ def test_with_constants_takes_numbers_and_arrays() -> None:
     many = h.with_constants({"link.latency": np.array([1e-6, 2e-6]), "constants.model_error": 0.5})
     assert many.link_latency_s == pytest.approx([1e-6, 2e-6])
     assert many.model_error_log_sd == 0.5
-    assert h.link_latency_s == 5e-6
+    assert h.link_latency_s == pytest.approx(5e-6, rel=0.1)
     with pytest.raises(ValueError, match="array"):
         many.constants()
     cut = h.with_constants({"bandwidth_efficiency": np.array([0.5, 1.2])})
