@@ -81,7 +81,8 @@ class Bench(Protocol):
 class HostBench:
     """This machine."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads or os.cpu_count() or 1
         self._decoders: dict[Point, Decoder] = {}
         self._kernels: dict[tuple[str, int], Callable[[], object]] = {}
         self._pool: ThreadPoolExecutor | None = None
@@ -94,7 +95,7 @@ class HostBench:
 
     def open(self, buffer_bytes: float) -> None:
         """Allocate the buffer that is read."""
-        self._pool = ThreadPoolExecutor(os.cpu_count() or 1)
+        self._pool = ThreadPoolExecutor(self._threads)
         memory = buffer(buffer_bytes)
         self._kernels = {
             (name, memory.nbytes): kernel
@@ -136,9 +137,7 @@ class HostBench:
 
     def read_bytes_per_s(self) -> dict[str, float]:
         """One pass of each kernel over the buffer."""
-        return {
-            name: size / _seconds(kernel) for (name, size), kernel in self._kernels.items()
-        }
+        return {name: size / _seconds(kernel) for (name, size), kernel in self._kernels.items()}
 
     def matmul_flops_per_s(self) -> float:
         """One product of square float32 matrices."""

@@ -50,9 +50,7 @@ class Point:
     def name(self) -> str:
         """Short description, for people."""
         c = self.config
-        ffn = (
-            f"{c.experts} experts, top {c.experts_per_token}" if c.moe_layers else "dense"
-        )
+        ffn = f"{c.experts} experts, top {c.experts_per_token}" if c.moe_layers else "dense"
         return (
             f"{c.layers} layers x {c.hidden_size}, {ffn}, context {self.context_tokens}, "
             f"batch {self.batch}"

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from archinfer.commands import (
+    calibrate,
     check,
     compare,
     fit,
@@ -40,6 +41,7 @@ app.command("solve")(solve.solve)
 app.command("predict")(predict.predict)
 app.command("compare")(compare.compare)
 app.command("fit")(fit.fit)
+app.command("calibrate")(calibrate.calibrate)
 app.command("validate")(validate.validate)
 app.command("check")(check.check)
 app.command("schema")(schema.schema)

@@ -29,7 +29,7 @@ from archinfer.hardware import KEYS, TABLES, Figure, Key
 from archinfer.speculation import SpeculationLaw
 from archinfer.yamlfile import Document
 
-__all__ = ["Profile", "read_profile"]
+__all__ = ["Profile", "profile_of", "read_profile"]
 
 NumberFormat = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]
 GroupSize = Annotated[int, Field(ge=1)]
@@ -178,6 +178,25 @@ class Fit(_Strict):
     note: Text | None = None
 
 
+class Chain(_Strict):
+    dense: Annotated[int, Field(ge=1)]
+    moe: Annotated[int, Field(ge=1)]
+
+
+class Calibration(_Strict):
+    """What a measurement with archinfer calibrate says about other hardware as well."""
+
+    evenness: Annotated[float, Field(gt=0, le=1, strict=False)] = Field(
+        description="share of experts that, evenly used, would be hit as often as was counted"
+    )
+    chain: Chain = Field(description="counted dependent reductions of a layer")
+    bandwidth_fraction: Annotated[float, Field(gt=0, strict=False)] = Field(
+        description="part of the read bandwidth that decode of a large model reaches"
+    )
+    model_error: LogSd = Field(description="spread of log(time) about the fitted cost model")
+    source: Text
+
+
 class Speculation(_Strict):
     """Speculative decoding as the services of this hardware use it."""
 
@@ -222,6 +241,7 @@ class Profile(_Strict):
     speculation: Speculation | None = None
     software: dict[Text, Software] | None = None
     fit: Fit | None = None
+    calibration: Calibration | None = None
 
     def figures(self) -> Iterator[Figure]:
         """Every figure, in the order of the file format."""
@@ -264,7 +284,11 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
     Raises:
         FileError: with line, key, found and expected.
     """
-    document = yamlfile.load(path)
+    return profile_of(yamlfile.load(path))
+
+
+def profile_of(document: Document) -> Profile:
+    """Checks one profile; raises FileError."""
     profile = yamlfile.validate(document, Profile)
     _check_execution(profile, document)
     _check_values(profile, document)

@@ -85,6 +85,14 @@ def solve(
             help="Set a figure of the profile, as link.latency='2 us'.",
         ),
     ] = None,
+    calibration: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Profile of archinfer calibrate --save: what it measured without a unit of time "
+            "(routing, chain of reductions, model error) is used here.",
+        ),
+    ] = None,
     architectures: Annotated[
         int, typer.Option(min=0, max=100, help="Concrete architectures to print.")
     ] = 8,
@@ -145,6 +153,10 @@ def solve(
         max_price=max_price,
         confidence=confidence,
     )
+    if calibration is not None:
+        from archinfer.calibration_transfer import apply, read_calibration
+
+        question = apply(question, read_calibration(calibration), calibration)
     found = answer(question, architectures)
     if emit is not None:
         from archinfer.emit import emit as write

@@ -39,10 +39,13 @@ def write_atomic(path: str, content: bytes) -> None:
             file.write(content)
         os.chmod(made, _mode(target))
         os.replace(made, target)
-    except OSError as error:
+    except BaseException as error:
+        # An interruption, too, leaves nothing behind.
         if made and os.path.exists(made):
             os.unlink(made)
-        raise FileError(path, f"cannot be written: {error.strerror or error}") from None
+        if isinstance(error, OSError):
+            raise FileError(path, f"cannot be written: {error.strerror or error}") from None
+        raise
 
 
 def _mode(target: str) -> int:

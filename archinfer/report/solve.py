@@ -348,7 +348,9 @@ def _print_provenance(console: Console, answer: Answer) -> None:
     for figure in answer.question.hardware.provenance():
         if figure["key"].startswith(silent) and figure["source"] != "set by hand":
             continue
-        if figure["log_sd"] or figure["estimate"] or figure["source"] == "set by hand":
+        by_hand = figure["source"] == "set by hand"
+        carried = figure["source"].startswith("calibration ")
+        if figure["log_sd"] or figure["estimate"] or by_hand or carried:
             sure = f"x {math.exp(figure['log_sd']):.2f}" if figure["log_sd"] else ""
             rows.append([figure["key"], figure["text"], sure, figure["source"]])
     print_table(

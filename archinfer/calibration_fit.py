@@ -1,0 +1,214 @@
+"""Fits a machine's constants to timed decode steps, and says how well they predict others.
+
+What is fitted is the cost model itself: its time of a pass, in logarithms, to the measured times.
+Constants live in log space with wide normal priors, so that each stays possible where the design
+says little about it. A soft loss keeps one disturbed timing from pulling the fit. The covariance
+is that of the linearised problem at the minimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from archinfer.calibration_design import Point
+from archinfer.cost import Z90, TokenTime, decode_time
+from archinfer.deployment import Mapping
+from archinfer.hardware import KEYS
+from archinfer.shape import FloatArray
+from archinfer.work import memory
+
+if TYPE_CHECKING:
+    from archinfer.hardware import Hardware
+
+__all__ = [
+    "CONSTANTS",
+    "HELDOUT_MEDIAN",
+    "HELDOUT_WORST",
+    "Coefficient",
+    "MachineFit",
+    "Prediction",
+    "fit_machine",
+    "pass_time",
+    "predictions",
+]
+
+CONSTANTS: Final[dict[str, tuple[float, float]]] = {
+    "bandwidth_efficiency": (0.7, 0.7),
+    "kv_bandwidth_efficiency": (0.4, 1.0),
+    "compute_efficiency": (0.3, 1.0),
+    "fixed_time_per_layer": (60e-6, 1.5),
+    "fixed_time_per_expert": (15e-6, 1.5),
+    "fixed_time_per_token": (50e-6, 1.5),
+}
+"""Constants that are fitted: centre and log-standard deviation of what is believed before."""
+
+HELDOUT_MEDIAN = 0.10
+"""Largest median error of held-out speeds with which a fit is worth printing."""
+HELDOUT_WORST = 0.30
+"""Largest error of any held-out speed."""
+
+SPREAD_FLOOR = 0.01
+"""Smallest spread of timings that is believed, natural logarithm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficient:
+    """One figure with its 90 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def to_dict(self) -> dict[str, float]:
+        """JSON keys."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Speed of one sequence as measured and as the fitted constants predict it."""
+
+    point: Point
+    measured_tokens_per_s: float
+    predicted_tokens_per_s: float
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, minus 1."""
+        return self.predicted_tokens_per_s / self.measured_tokens_per_s - 1.0
+
+
+@dataclass(frozen=True)
+class MachineFit:
+    """Fitted constants.
+
+    Attributes:
+        names: constants, in the order of CONSTANTS.
+        log_values, log_covariance: their logarithms, shape (k,) and (k, k).
+        spread: standard deviation of log(time) that the constants do not explain.
+        hardware: the profile with the fitted constants.
+    """
+
+    names: tuple[str, ...]
+    log_values: FloatArray
+    log_covariance: FloatArray
+    spread: float
+    hardware: Hardware
+
+    @property
+    def log_sd(self) -> dict[str, float]:
+        """Standard deviation of each constant's logarithm."""
+        sd = np.sqrt(np.diag(self.log_covariance))
+        return dict(zip(self.names, (float(v) for v in sd), strict=True))
+
+    def coefficients(self) -> dict[str, Coefficient]:
+        """Seconds by what they are paid for, with 90 % intervals, and the efficiencies behind."""
+        h = self.hardware
+        peak = float(h.bandwidth_bytes_per_s * h.read_fraction)
+        flops = h.peak_flops("fp32")
+        values = dict(zip(self.names, (float(v) for v in np.exp(self.log_values)), strict=True))
+
+        def of(name: str, value: float) -> Coefficient:
+            spread = float(np.exp(Z90 * self.log_sd[name]))
+            return Coefficient(value, value / spread, value * spread)
+
+        return {
+            "seconds_per_weight_byte": of(
+                "bandwidth_efficiency", 1.0 / (peak * values["bandwidth_efficiency"])
+            ),
+            "seconds_per_kv_byte": of(
+                "kv_bandwidth_efficiency", 1.0 / (peak * values["kv_bandwidth_efficiency"])
+            ),
+            "seconds_per_flop": of(
+                "compute_efficiency", 1.0 / (flops * values["compute_efficiency"])
+            ),
+            "seconds_per_layer": of("fixed_time_per_layer", values["fixed_time_per_layer"]),
+            "seconds_per_expert_call": of("fixed_time_per_expert", values["fixed_time_per_expert"]),
+            "seconds_per_token": of("fixed_time_per_token", values["fixed_time_per_token"]),
+            "bandwidth_efficiency": of("bandwidth_efficiency", values["bandwidth_efficiency"]),
+            "kv_bandwidth_efficiency": of(
+                "kv_bandwidth_efficiency", values["kv_bandwidth_efficiency"]
+            ),
+            "compute_efficiency": of("compute_efficiency", values["compute_efficiency"]),
+        }
+
+
+def pass_time(hardware: Hardware, point: Point) -> TokenTime:
+    """Time of one decode pass of a point on one node."""
+    shape, traffic = point.shape, point.traffic
+    stored = memory(
+        shape, traffic.context_tokens, traffic.concurrency, traffic.weight_bits, traffic.kv_bits
+    )
+    return decode_time(hardware, shape, stored, Mapping(float(shape.layers)), traffic)
+
+
+def predictions(
+    hardware: Hardware, points: Sequence[Point], seconds: Sequence[float]
+) -> list[Prediction]:
+    """Measured and predicted speed of every point."""
+    return [
+        Prediction(point, 1.0 / s, 1.0 / float(pass_time(hardware, point).total))
+        for point, s in zip(points, seconds, strict=True)
+    ]
+
+
+def fit_machine(
+    hardware: Hardware, points: Sequence[Point], seconds: Sequence[float]
+) -> MachineFit:
+    """Constants of `hardware` from measured times.
+
+    Args:
+        hardware: the machine with its ceilings; its fitted constants are starting points only.
+        points: what was timed.
+        seconds: of one decode step of each.
+    """
+    from scipy.optimize import least_squares
+
+    names = tuple(CONSTANTS)
+    mean = np.log([CONSTANTS[n][0] for n in names])
+    prior_sd = np.array([CONSTANTS[n][1] for n in names])
+    measured = np.log(np.asarray(seconds, dtype=float))
+    upper = np.array([0.0 if KEYS[n].maximum == 1.0 else 5.0 for n in names])
+
+    def at(logs: FloatArray) -> Hardware:
+        return hardware.with_constants(dict(zip(names, np.exp(logs), strict=True)))
+
+    def model(logs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        changed = at(logs)
+        times = [pass_time(changed, point) for point in points]
+        total = np.array([float(t.total) for t in times])
+        slopes = np.array([[float(t.scaling[n]) for n in names] for t in times])
+        return np.log(total) - measured, slopes / total[:, None]
+
+    logs, spread = np.minimum(mean, upper - 1e-3), 0.1
+    for _ in range(3):
+        # The prior's rows are scaled so that only timings meet the soft part of the loss.
+        weight = spread / prior_sd
+
+        def residuals(x: FloatArray, weight: FloatArray = weight) -> FloatArray:
+            return np.concatenate((model(x)[0], weight * (x - mean)))
+
+        def jacobian(x: FloatArray, weight: FloatArray = weight) -> FloatArray:
+            return np.vstack((model(x)[1], np.diag(weight)))
+
+        found = least_squares(
+            residuals,
+            logs,
+            jac=jacobian,
+            bounds=(np.full(len(names), -40.0), upper),
+            loss="soft_l1",
+            f_scale=2.0 * spread,
+            x_scale=1.0,
+        )
+        logs = np.asarray(found.x)
+        difference, slopes = model(logs)
+        freedom = max(len(points) - len(names), 1)
+        spread = max(float(np.sqrt(difference @ difference / freedom)), SPREAD_FLOOR)
+    precision = slopes.T @ slopes / spread**2 + np.diag(1.0 / prior_sd**2)
+    return MachineFit(
+        names, logs, np.asarray(np.linalg.inv(precision), dtype=float), spread, at(logs)
+    )

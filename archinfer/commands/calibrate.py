@@ -1,0 +1,160 @@
+"""`archinfer calibrate`: this machine measured with a real forward pass, as a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from archinfer.commands.common import Format
+
+if TYPE_CHECKING:
+    from archinfer.calibration import Calibration, Progress, Settings
+
+__all__ = ["calibrate"]
+
+INTERRUPTED = 130
+BLIND_CASES = 20
+THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def calibrate(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="About 20 seconds instead of about 2 minutes.")
+    ] = False,
+    memory: Annotated[
+        str, typer.Option(help="Most memory to take; shapes that do not fit are left out.")
+    ] = "4GB",
+    save: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the machine's profile here (YAML)."),
+    ] = None,
+    blind: Annotated[
+        bool,
+        typer.Option(
+            "--blind",
+            help="Also time models drawn at random and infer their size from their speed alone.",
+        ),
+    ] = False,
+    cases: Annotated[
+        int, typer.Option(min=1, max=1000, help="Models of the blind test.")
+    ] = BLIND_CASES,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Threads of matrix products; 1 is steadier on a shared machine. "
+            "Default: all cores.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of weights, order and blind models.")] = 0,
+    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
+) -> None:
+    """Time a real forward pass on this machine, fit the cost model to it and check the fit.
+
+    Exits with 1, and prints no fit, where held-out shapes show that the machine was too noisy.
+    """
+    if threads is not None:
+        import os
+
+        # Read once, when the libraries are loaded: before anything imports NumPy.
+        os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
+    from archinfer.calibration import Settings
+    from archinfer.commands.common import print_csv, print_json, print_markdown, read_count, warn
+    from archinfer.errors import InputError
+    from archinfer.report import calibrate as report
+    from archinfer.report.files import check_target, write_atomic
+
+    budget = read_count("--memory", memory, "bytes")
+    if budget <= 0:
+        raise InputError(f"--memory: expected a positive size, found {memory!r}")
+    if save is not None:
+        check_target("--save", save)
+    settings = Settings(
+        quick=quick,
+        memory_bytes=budget,
+        seed=seed,
+        threads=threads,
+        command=_command(quick, memory, threads, seed),
+    )
+    try:
+        found = _run(settings, cases if blind else 0)
+        for name in found.skipped:
+            warn(f"left out, beyond --memory {memory}: {name}")
+        if found.blind is not None:
+            for name in found.blind.skipped:
+                warn(f"blind test: left out, beyond --memory {memory}: {name}")
+        if save is not None:
+            write_atomic(save, found.profile.encode())
+            typer.echo(f"wrote {save}", err=True)
+    except KeyboardInterrupt:
+        typer.echo("interrupted: nothing was written", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    if output is Format.json:
+        print_json(found.to_dict())
+    elif output is Format.csv:
+        print_csv(*report.point_rows(found))
+    elif output is Format.markdown:
+        for title, headings, rows in report.tables(found):
+            typer.echo(f"## {title}\n")
+            print_markdown(headings, rows)
+            typer.echo("")
+        for line in report.sentences(found):
+            typer.echo(f"{line}\n")
+    else:
+        report.print_calibration(found)
+
+
+def _command(quick: bool, memory: str, threads: int | None, seed: int) -> str:
+    words = ["archinfer calibrate"]
+    if quick:
+        words.append("--quick")
+    words.append(f"--memory {memory}")
+    if threads is not None:
+        words.append(f"--threads {threads}")
+    words.append(f"--seed {seed}")
+    return " ".join(words)
+
+
+def _run(settings: Settings, blind_cases: int) -> Calibration:
+    from dataclasses import replace
+
+    from archinfer import calibration
+
+    with _bar() as tell:
+        found = calibration.calibrate(settings, progress=tell)
+        if blind_cases:
+            from archinfer.blind import blind_test
+
+            tested = blind_test(found.hardware, settings, blind_cases, progress=tell)
+            found = replace(found, blind=tested)
+    return found
+
+
+@contextmanager
+def _bar() -> Iterator[Progress]:
+    """A progress bar on standard error; silent where that is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        # Redrawing while a step is timed would cost it a share of a core.
+        auto_refresh=False,
+        disable=not console.is_terminal,
+    ) as progress:
+        task = progress.add_task("starting", total=1.0)
+
+        def tell(what: str, part: float) -> None:
+            progress.update(task, description=what, completed=part)
+            progress.refresh()
+
+        yield tell
