@@ -165,6 +165,7 @@ def leave_one_out(
         hardware: the profile.
         rows: observations of it.
         draws, seed: of each prediction.
+        machines: profiles that are not shipped.
 
     Returns:
         Predictions in the order of the rows; rms and worst error of the fit to all rows; each
@@ -198,6 +199,7 @@ def predict_rows(
     known: Iterable[Observation],
     draws: int = DRAWS,
     seed: int = 0,
+    machines: Sequence[Hardware] = (),
 ) -> tuple[list[Prediction], list[tuple[Case, Fit]]]:
     """Predicts rows from the constants of their profiles as they stand; nothing is fitted.
 
@@ -212,8 +214,9 @@ def predict_rows(
     rows, known = list(rows), list(known)
     predictions: dict[str, Prediction] = {}
     used: dict[str, tuple[Case, Fit]] = {}
+    own = {machine.name: machine for machine in machines}
     for profile in sorted({str(r.profile) for r in rows}):
-        fit = shipped_fit(Hardware.load(profile))
+        fit = shipped_fit(own.get(profile) or Hardware.load(profile))
         seen = prepare_all([r for r in known if r.profile == profile and r.fitted],
                            fit.model.hardware)  # fmt: skip
         for case in prepare_all([r for r in rows if r.profile == profile], fit.model.hardware):

@@ -11,6 +11,7 @@ from archinfer.commands.common import Format, print_csv, print_json, warn
 from archinfer.commands.pictures import PLOT_HELP
 
 if TYPE_CHECKING:
+    from archinfer.hardware import Hardware
     from archinfer.observations import Observation
     from archinfer.validation import Validation
 
@@ -63,11 +64,12 @@ def validate(
         command = f"archinfer validate --hardware {name} --format markdown"
     else:
         asked = rows_of.software_by_date(rows_of.read(test), known)
-        if hardware is not None:
-            Hardware.load(hardware)
-            asked = [r for r in asked if r.profile == hardware]
-        rows, warnings = rows_of.usable(asked, Hardware.names())
-        found = _test(rows, rows_of.usable(known, Hardware.names())[0], inverse)
+        machines = [] if hardware is None else [Hardware.load(hardware)]
+        if machines:
+            asked = [r for r in asked if r.profile == machines[0].name]
+        names = [*Hardware.names(), *(m.name for m in machines)]
+        rows, warnings = rows_of.usable(asked, names)
+        found = _test(rows, rows_of.usable(known, names)[0], inverse, machines)
         command = f"archinfer validate --test {test} --format markdown"
     for message in warnings:
         warn(message)
@@ -122,11 +124,13 @@ def _leave_one_out(
     )
 
 
-def _test(rows: list[Observation], known: list[Observation], inverse: bool) -> Validation:
+def _test(
+    rows: list[Observation], known: list[Observation], inverse: bool, machines: list[Hardware]
+) -> Validation:
     from archinfer.inverse import validate_inverse
     from archinfer.validation import Validation, inverse_cases, predict_rows
 
-    predictions, used = predict_rows(rows, known)
+    predictions, used = predict_rows(rows, known, machines=machines)
     return Validation(
         method="rows that nothing was fitted to, predicted from the shipped constants",
         predictions=predictions,
