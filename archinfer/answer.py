@@ -135,6 +135,7 @@ class Answer:
         conflict: why nothing is feasible, else None.
         sensitivity: what the speed reads of each quantity, around the first architecture.
         posterior: what an observed speed says, else None.
+        comparisons: why the observed speed differs from those of known models.
     """
 
     question: Question
@@ -145,6 +146,7 @@ class Answer:
     conflict: Conflict | None
     sensitivity: tuple[Sensitivity, ...] = ()
     posterior: Any = None
+    comparisons: tuple[Any, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -189,6 +191,7 @@ class Answer:
             "architectures": [d.to_dict() for d in self.architectures],
             "sensitivity": [s.to_dict() for s in self.sensitivity],
             "posterior": None if self.posterior is None else self.posterior.to_dict(),
+            "comparisons": [c.to_dict() for c in self.comparisons],
             "conflict": None if self.conflict is None else self.conflict.to_dict(),
             "constraints": [
                 {"name": c.name, "kind": c.kind, "text": c.text} for c in constraints(q)

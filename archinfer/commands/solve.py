@@ -10,6 +10,8 @@ from archinfer.commands.common import Format
 from archinfer.commands.pictures import PLOT_HELP, REPORT_HELP
 
 if TYPE_CHECKING:
+    from archinfer.comparison import Comparison
+    from archinfer.inference import Posterior
     from archinfer.question import Question
 
 __all__ = ["solve"]
@@ -47,12 +49,20 @@ def solve(
         ),
     ] = None,
     context: Annotated[str, typer.Option(help="Tokens of context (128k = 128,000).")] = "8k",
-    concurrency: Annotated[str, typer.Option(help="Users served at once.")] = "1",
+    concurrency: Annotated[
+        str | None,
+        typer.Option(help="Users served at once. Default: 1 (the posterior: unknown, 1 to 32)."),
+    ] = None,
     weights: Annotated[
         str, typer.Option(help="Weight formats to consider, comma-separated.")
     ] = "bf16,fp8,nvfp4",
     kv: Annotated[str, typer.Option(help="KV-cache format.")] = "bf16",
-    attention: Annotated[str, typer.Option(help="Attention of the family: gqa, mqa, mla.")] = "gqa",
+    attention: Annotated[
+        str | None,
+        typer.Option(
+            help="Attention of the family: gqa, mqa, mla. Default: gqa (the posterior: unknown)."
+        ),
+    ] = None,
     layers: Annotated[str | None, typer.Option(help="Known layers, as 61 or 60:90.")] = None,
     total: Annotated[
         str | None, typer.Option(help="Known total parameters, as 2T:4T or 0.9T:.")
@@ -91,6 +101,14 @@ def solve(
             metavar="FILE",
             help="Profile of archinfer calibrate --save: what it measured without a unit of time "
             "(routing, chain of reductions, model error) is used here.",
+        ),
+    ] = None,
+    compare: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL=SPEED",
+            help="With --observed: why the speed differs from that of a known model on the same "
+            "hardware, as gpt-oss-120b=3000.",
         ),
     ] = None,
     architectures: Annotated[
@@ -138,10 +156,10 @@ def solve(
         observed=observed is not None,
         mapping=mapping,
         context=context,
-        concurrency=concurrency,
+        concurrency=concurrency or "1",
         weights=weights,
         kv=kv,
-        attention=attention,
+        attention=attention or "gqa",
         layers=layers,
         total=total,
         active=active,
@@ -157,6 +175,8 @@ def solve(
         from archinfer.calibration_transfer import apply, read_calibration
 
         question = apply(question, read_calibration(calibration), calibration)
+    if compare and not question.observed:
+        raise InputError("--compare explains an observed speed: it goes with --observed")
     found = answer(question, architectures)
     if emit is not None:
         from archinfer.emit import emit as write
@@ -168,7 +188,15 @@ def solve(
 
         from archinfer.inference import infer
 
-        found = replace(found, posterior=infer(question, seed=seed))
+        users = float(question.concurrency)
+        posterior = infer(
+            question,
+            seed=seed,
+            attention=None if attention is None else (question.rules.attention,),
+            concurrency=None if concurrency is None else (users, users),
+        )
+        compared = tuple(_compared(posterior, text) for text in compare or [])
+        found = replace(found, posterior=posterior, comparisons=compared)
     if plot is not None or report is not None:
         from archinfer.report.html import solve_page
         from archinfer.report.pictures import solve_chart
@@ -275,6 +303,27 @@ def _question(
         power_w=power,
         price_per_hour=price,
         confidence_z=_normal_quantile(certainty),
+    )
+
+
+def _compared(posterior: Posterior, text: str) -> Comparison:
+    """The comparison that MODEL=SPEED asks for."""
+    from archinfer.commands.common import read_count
+    from archinfer.commands.models import read_model
+    from archinfer.comparison import compare_with
+    from archinfer.errors import InputError
+    from archinfer.formats import weight_format
+
+    name, equals, speed = text.rpartition("=")
+    if not equals:
+        raise InputError(f"--compare: expected MODEL=SPEED as gpt-oss-120b=3000, found {text!r}")
+    architecture, _ = read_model(name.strip())
+    weights = weight_format(architecture.weight_format).name
+    return compare_with(
+        posterior,
+        architecture.shape(weights),
+        read_count("--compare", speed, "tokens_per_s"),
+        weights=weights,
     )
 
 

@@ -9,9 +9,10 @@ from archinfer.report.text import compact
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from archinfer.comparison import Comparison
     from archinfer.inference import Posterior
 
-__all__ = ["posterior_rows", "print_posterior", "verdicts"]
+__all__ = ["comparison_text", "posterior_rows", "print_posterior", "verdicts"]
 
 NAMES = {
     "total_params": "total parameters",
@@ -20,6 +21,11 @@ NAMES = {
     "nodes": "nodes in use",
 }
 FACTS_SHOWN = 3
+CHANCES = {
+    "larger": "more active parameters",
+    "more parameters": "more parameters in all",
+    "deeper": "more layers",
+}
 
 
 def posterior_rows(posterior: Posterior) -> tuple[list[str], list[list[str]]]:
@@ -70,6 +76,30 @@ def verdicts(posterior: Posterior) -> list[str]:
         )
         lines.append(f"{NAMES[name]}: 90 % interval spans x {width:.2g}; knowing more: {told}")
     return lines
+
+
+def comparison_text(comparison: Comparison) -> list[str]:
+    """Why the observed model has another speed than a known one, in sentences."""
+    ratio = comparison.speed_ratio
+    slower = ratio >= 1.0
+    causes = sorted(comparison.main_cause.items(), key=lambda item: -item[1])
+    chances = ", ".join(
+        f"{CHANCES.get(name, name)} {100 * p:.0f} %" for name, p in comparison.probability.items()
+    )
+    parts = ", ".join(
+        f"{name} x {f if slower else 1.0 / f:.2f}"
+        for name, f in comparison.factor.items()
+        if abs(f - 1.0) > 0.005
+    )
+    first, chance = causes[0]
+    return [
+        f"{comparison.reference} answers at {comparison.reference_tokens_per_s:,.4g} tokens/s, "
+        f"{ratio if slower else 1.0 / ratio:.2g} times as {'fast' if slower else 'slow'}.",
+        f"Why: {first} is the main cause with {100 * chance:.0f} %"
+        + "".join(f", {name} with {100 * p:.0f} %" for name, p in causes[1:3] if p > 0.02)
+        + f". By factors: {parts}.",
+        f"Compared with it: {chances}.",
+    ]
 
 
 def print_posterior(console: Console, posterior: Posterior) -> None:

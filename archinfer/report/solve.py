@@ -287,6 +287,16 @@ def _print_posterior(console: Console, answer: Answer) -> None:
     from archinfer.report.posterior import print_posterior
 
     print_posterior(console, answer.posterior)
+    if answer.comparisons:
+        from rich.text import Text
+
+        from archinfer.report.posterior import comparison_text
+
+        console.print(Text("Against models whose shape is known", style="bold"))
+        for comparison in answer.comparisons:
+            for line in comparison_text(comparison):
+                console.print(Text(f"  {line}"))
+        console.print()
 
 
 def _print_conflict(console: Console, answer: Answer) -> None:
