@@ -234,7 +234,7 @@ def test_made_up_hardware_through_every_command(
         ["hardware", "lint", str(path)],
         ["check", str(checks)],
         ["validate", *on, "--observations", str(rows), "--no-inverse", "--floor", "0"],
-            ["validate", *on, "--test", str(rows), "--no-inverse", "--floor", "0"],
+        ["validate", *on, "--test", str(rows), "--no-inverse", "--floor", "0"],
         ["predict", "llama-3.1-70b", "gpt-oss-120b", *on],
         ["predict", "llama-3.1-70b", *on, "--nodes", str(nodes[1]), "--explain"],
         ["predict", "--total", "400B", "--active", "20B", *on],

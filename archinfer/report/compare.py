@@ -51,14 +51,13 @@ def csv_rows(entries: list[Entry]) -> tuple[list[str], list[list[Any]]]:
 
 
 HEADINGS = [
-    "hardware", "nodes", "mapping", "tokens/s 5<50<95 %", "bottleneck", "kW", "memory", "ceiling",
-    "on nodes", "set by",
+    "hardware", "nodes", "tp x pp", "tokens/s 5<50<95 %", "bottleneck", "kW", "full", "ceiling",
+    "on", "set by",
 ]  # fmt: skip
 
 
-def _layout(mapping: Mapping, layers: Any, spatial: bool) -> str:
-    stages = int(mapping.stages(layers))
-    return f"pp={stages}" if spatial else f"tp={int(mapping.tensor_parallel)},pp={stages}"
+def _layout(mapping: Mapping, layers: Any) -> str:
+    return f"{int(mapping.tensor_parallel)} x {int(mapping.stages(layers))}"
 
 
 def _kilowatts(watts: float) -> str:
@@ -67,7 +66,6 @@ def _kilowatts(watts: float) -> str:
 
 def _cells(entry: Entry) -> list[str]:
     p, c = entry.prediction, entry.ceiling
-    spatial = p.hardware.spatial
     fits = bool(p.fits)
     ceiling = ["none", "-", "-"]
     if c is not None:
@@ -76,11 +74,11 @@ def _cells(entry: Entry) -> list[str]:
     return [
         p.hardware.name,
         f"{int(p.nodes_used):,}" if fits or math.isfinite(p.min_nodes) else "none",
-        _layout(p.mapping, p.shape.layers, spatial) if fits else "-",
+        _layout(p.mapping, p.shape.layers) if fits else "-",
         speeds(*(float(v) for v in p.speed)) if fits else "does not fit",
         p.bottleneck,
         _kilowatts(float(entry.power_w)) if fits else "-",
-        f"{float(p.memory_fraction):.0%}",
+        f"{float(p.memory_fraction):.0%}" if fits else "-",
         *ceiling,
     ]
 
@@ -124,7 +122,8 @@ def print_entries(entries: list[Entry]) -> None:
     console.print(
         Text(
             f"{nodes}; {asked.context_tokens:,} tokens of context, {users}, {gain} accepted "
-            f"token{'' if gain == '1' else 's'} a pass. Ceiling: the fastest on any number of "
-            "nodes, and the term with the largest share of its time."
+            f"token{'' if gain == '1' else 's'} a pass. tp x pp: nodes that share a layer x "
+            "pipeline stages; full: of the fullest node's usable memory; ceiling: the fastest on "
+            "any number of nodes, on how many, and the largest term of its time."
         )
     )

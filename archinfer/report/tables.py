@@ -11,7 +11,20 @@ if TYPE_CHECKING:
 __all__ = ["print_table"]
 
 TEXT_COLUMNS = frozenset(
-    ("", "bound by", "weights", "bottleneck", "source", "what", "why", "kind", "verdict", "model")
+    (
+        "",
+        "bound by",
+        "weights",
+        "bottleneck",
+        "source",
+        "what",
+        "why",
+        "kind",
+        "verdict",
+        "model",
+        "hardware",
+        "set by",
+    )
 )
 
 
