@@ -221,6 +221,18 @@ class PosteriorOutput(BaseModel):
     )
 
 
+class ComparisonOutput(BaseModel):
+    """Why the observed speed differs from that of a known model on the same hardware."""
+
+    reference: str
+    reference_tokens_per_s: float
+    speed_ratio: float = Field(description="reference over observed; above 1: this one is slower")
+    probability: dict[str, float] = Field(description="that this model is larger, deeper, ...")
+    factor: dict[str, float] = Field(description="how much slower each cause makes it")
+    share: dict[str, float] | None = Field(description="of the logarithm of speed_ratio, by cause")
+    main_cause: dict[str, float] = Field(description="probability that a cause is the largest")
+
+
 class RelaxationOutput(BaseModel):
     constraints: list[str] = Field(description="the one to relax, or the two together")
     kind: str = Field(description="physics, habit or request")
@@ -249,6 +261,7 @@ class SolveOutput(BaseModel):
     architectures: list[ArchitectureOutput]
     sensitivity: list[SensitivityOutput]
     posterior: PosteriorOutput | None = Field(description="null without --observed")
+    comparisons: list[ComparisonOutput] = Field(description="one for each --compare")
     conflict: ConflictOutput | None = Field(description="null where something is feasible")
     constraints: list[ConstraintOutput]
     notes: list[str]
@@ -520,6 +533,194 @@ class ValidateOutput(BaseModel):
     inverse: InverseOutput | None = Field(description="null with --no-inverse")
 
 
+class MappingOutput(BaseModel):
+    tensor_parallel: int = Field(description="nodes that share each layer")
+    stages: int = Field(description="pipeline stages")
+    layers_per_stage: int
+
+
+class CeilingOutput(BaseModel):
+    """The most that more nodes of this hardware can reach for one user."""
+
+    tokens_per_s: Quantiles
+    nodes: int
+    mapping: MappingOutput
+    bottleneck: str
+    latency_share: float = Field(description="of the time of a pass that no bandwidth shortens")
+    power_w: float | None
+
+
+class CompareRow(BaseModel):
+    model: str
+    hardware: str
+    node: str
+    weights: str
+    fits: bool
+    nodes: int = Field(description="nodes in use")
+    min_nodes: int | None = Field(description="fewest that hold it; null: no number does")
+    mapping: MappingOutput
+    tokens_per_s: Quantiles
+    bottleneck: str
+    bandwidth_tokens_per_s: float | None = Field(description="by memory bandwidth alone")
+    power_w: float | None = Field(description="null: the profile states none")
+    memory_bytes: float
+    memory_fraction: float
+    ceiling: CeilingOutput | None
+
+
+class CompareQuestion(BaseModel):
+    context_tokens: int
+    concurrency: int
+    kv: str
+    speculation: tuple[float, float]
+
+
+class CompareOutput(BaseModel):
+    """`archinfer compare MODEL... --format json`."""
+
+    question: CompareQuestion
+    results: list[CompareRow]
+
+
+class HostOutput(BaseModel):
+    cpu: str
+    cores: int
+    memory_bytes: float
+    date: str
+
+
+class CeilingsOutput(BaseModel):
+    read_bytes_per_s: float
+    matmul_flops_per_s: float
+
+
+class CoefficientOutput(BaseModel):
+    value: float
+    low: float
+    high: float
+
+
+class PointOutput(BaseModel):
+    """One shape, measured and predicted."""
+
+    name: str
+    layers: int
+    hidden_size: int
+    experts: int
+    experts_per_token: int
+    context_tokens: int
+    batch: int
+    measured_tokens_per_s: float
+    predicted_tokens_per_s: float
+    error: float = Field(description="predicted over measured - 1")
+
+
+class CalibrateFit(BaseModel):
+    points: list[PointOutput]
+    median_error: float
+    spread: float
+
+
+class HeldoutOutput(BaseModel):
+    """Shapes that the fit has not seen."""
+
+    median_error: float
+    worst_error: float
+    points: list[PointOutput]
+
+
+class BandwidthOutput(BaseModel):
+    active_weight_bytes: float
+    decode_bytes_per_s: float
+    read_bytes_per_s: float
+
+
+class RoutedBatch(BaseModel):
+    batch: int
+    experts_hit: float
+    even: float = Field(description="what even routing would hit")
+
+
+class RoutingOutput(BaseModel):
+    experts: int
+    experts_per_token: int
+    evenness: float
+    batches: list[RoutedBatch]
+
+
+class TransferableOutput(BaseModel):
+    """A figure without a unit of time, which carries over to other hardware."""
+
+    name: str
+    value: float
+    used: bool
+    text: str
+
+
+class BlindQuantity(BaseModel):
+    truth: float
+    p05: float | None
+    p50: float | None
+    p95: float | None
+    inside: bool
+    region: tuple[float | None, float | None] = Field(description="range of the solver's region")
+
+
+class BlindModel(BaseModel):
+    tokens_per_s: float
+    hidden_size: int
+    experts: int
+    in_region: bool
+    total_params: BlindQuantity
+    active_params: BlindQuantity
+    layers: BlindQuantity
+    warnings: list[str]
+
+
+class BlindSummary(BaseModel):
+    coverage90: float
+    coverage_region: float
+    median_width: float | None
+    prior_width: float | None
+    region_width: float | None
+    information_bits: float | None
+    pinned: bool
+
+
+class BlindOutput(BaseModel):
+    """Models timed here, and inferred from their speed alone."""
+
+    cases: int
+    coverage90: float = Field(description="lowest of the quantities")
+    coverage_region: float
+    median_width: float | None = Field(description="median p95 / p05 of active parameters")
+    quantities: dict[str, BlindSummary]
+    rules: str
+    models: list[BlindModel]
+    skipped: list[str]
+
+
+class CalibrateOutput(BaseModel):
+    """`archinfer calibrate --format json`."""
+
+    host: HostOutput
+    quick: bool
+    seed: int
+    memory_budget_bytes: float
+    rounds: int
+    unrest: float = Field(description="median over 10 % quantile of repeated steps, minus 1")
+    ceilings: CeilingsOutput
+    coefficients: dict[str, CoefficientOutput]
+    fit: CalibrateFit
+    heldout: HeldoutOutput
+    decode_bandwidth_fraction: float = Field(description="of the read ceiling")
+    decode_bandwidth: BandwidthOutput
+    routing: RoutingOutput
+    transferable: list[TransferableOutput]
+    skipped: list[str] = Field(description="shapes that the memory budget left out")
+    blind: BlindOutput | None = Field(description="null without --blind")
+
+
 def _hardware_file() -> dict[str, Any]:
     from archinfer.hardware_schema import Profile
 
@@ -596,8 +797,10 @@ def _of(model: type[BaseModel]) -> Schema:
 OUTPUTS: dict[str, type[BaseModel]] = {
     "solve": SolveOutput,
     "predict": PredictOutput,
+    "compare": CompareOutput,
     "models-show": ModelOutput,
     "models-list": ModelListOutput,
+    "calibrate": CalibrateOutput,
     "validate": ValidateOutput,
     "hardware-show": HardwareOutput,
     "hardware-list": HardwareListOutput,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from archinfer import Hardware, infer, observations, yamlfile
+from archinfer import Hardware, blind, calibration, infer, observations, yamlfile
 from archinfer.api import question
 from archinfer.commands.check import EXAMPLE
 from archinfer.commands.common import _plain
@@ -24,6 +24,7 @@ from archinfer.inverse import InverseCase, validate_inverse
 from archinfer.schemas import OUTPUTS, SCHEMAS, json_schema
 from archinfer.validation import transfer
 from tests.cli import run
+from tests.test_calibration import FakeBench
 
 ROOT = Path(__file__).resolve().parent.parent
 PROFILES = sorted((ROOT / "hardware").glob("*.yaml"))
@@ -146,6 +147,8 @@ COMMANDS: list[tuple[str, list[str]]] = [
     ("solve", ["solve", "--hardware", "h100-sxm", "--nodes", "8", "--tokens-per-second", "50"]),
     ("predict", ["predict", "llama-3.1-70b", "deepseek-r1", "--hardware", "h100-sxm"]),
     ("predict", ["predict", "gpt-oss-120b", "--hardware", "wse-3", "--nodes", "1"]),
+    ("solve", ["solve", "--observed", "750", "--nodes", "88", "--compare", "gpt-oss-120b=3000"]),
+    ("compare", ["compare", "llama-3.1-70b", "kimi-k2", "--hardware", "wse-3,b200"]),
     ("models-show", ["models", "show", "deepseek-v3"]),
     ("models-show", ["models", "show", "jamba-v0.1"]),
     ("models-list", ["models", "list"]),
@@ -170,7 +173,19 @@ def test_outputs_obey_their_schemas(
 
 
 def test_every_output_is_held_against_its_schema() -> None:
-    assert {name for name, _ in COMMANDS} == set(OUTPUTS)
+    assert {name for name, _ in COMMANDS} | {"calibrate"} == set(OUTPUTS)
+
+
+def test_calibrate_obeys_its_schema(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = FakeBench(0.01)
+    for module in (calibration, blind):
+        monkeypatch.setattr(module, "HostBench", lambda threads=None: bench)
+    asked = ["calibrate", "--quick", "--format", "json"]
+    for arguments in (asked, [*asked, "--blind", "--cases", "2"]):
+        value = json.loads(run(capsys, *arguments).out)
+        assert faults(closed(json_schema("calibrate")), value) == []
 
 
 @pytest.mark.parametrize("speed", [750, 1e9])
