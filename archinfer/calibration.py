@@ -275,7 +275,7 @@ def calibrate(
         raise InputError(
             f"--memory: {settings.memory_bytes / 1e9:.3g} GB hold {len(wanted.points)} of "
             f"{len(wanted.points) + len(wanted.skipped)} shapes; at least {FIT_LEAST} to fit and "
-            f"{HELDOUT_LEAST} to check are needed (1.5GB is enough)"
+            f"{HELDOUT_LEAST} to check are needed (2GB is enough)"
         )
     with opened(
         HostBench(settings.threads) if bench is None else bench, wanted.buffer_bytes

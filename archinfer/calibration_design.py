@@ -96,7 +96,8 @@ def point_bytes(point: Point) -> float:
     cache = 2 * c.kv_heads * c.head_dim * room * c.layers
     scores = c.heads * room
     widest = max(c.hidden_size, 2 * c.intermediate_size, 2 * c.moe_intermediate_size, VOCAB)
-    return 4.0 * point.batch * (cache + scores + 16 * widest)
+    rotary = c.head_dim * room
+    return 4.0 * (point.batch * (cache + scores + 16 * widest) + rotary)
 
 
 def _moe(

@@ -1,0 +1,621 @@
+"""Calibration on timings that nobody measured: nothing here depends on the speed of a machine."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from archinfer import blind, calibration
+from archinfer.bench import HostBench, low
+from archinfer.calibration import Settings, calibrate, counted_chain, evenness
+from archinfer.calibration_design import (
+    ROOM_TOKENS,
+    Point,
+    bandwidth_config,
+    model_bytes,
+    plan,
+    point_bytes,
+)
+from archinfer.calibration_fit import CONSTANTS, fit_machine, pass_time, predictions
+from archinfer.calibration_transfer import apply, read_calibration
+from archinfer.cost import decode_time
+from archinfer.deployment import Mapping
+from archinfer.errors import FileError, InputError, MeasurementError
+from archinfer.hardware import KEYS, Hardware
+from archinfer.host import Host, profile_data, profile_hardware, profile_text
+from archinfer.moe import Counters, Decoder, MoEConfig, Weights
+from archinfer.question import Question
+from archinfer.terms import Traffic
+from archinfer.work import experts_hit, memory
+from tests.cli import run
+
+TRUTH = {
+    "bandwidth_efficiency": 0.82,
+    "kv_bandwidth_efficiency": 0.3,
+    "compute_efficiency": 0.4,
+    "fixed_time_per_layer": 90e-6,
+    "fixed_time_per_expert": 22e-6,
+    "fixed_time_per_token": 300e-6,
+}
+HOST = Host("a processor", 2, 24e9, "2026-01-02", "archinfer calibrate", 20e9, 150e9)
+MACHINE = profile_hardware(profile_data(HOST)).with_constants(TRUTH)
+READ, FLOPS = 20e9, 150e9
+
+
+class FakeBench:
+    """A machine whose times are those of the cost model, with noise."""
+
+    def __init__(self, noise: float = 0.0, fail: BaseException | None = None) -> None:
+        self.noise, self.fail = noise, fail
+        self.rng = np.random.default_rng(0)
+        self.clock = 0.0
+        self.factor: dict[Point, float] = {}
+        self.built_bytes: list[float] = []
+        self.closed = 0
+
+    def now(self) -> float:
+        return self.clock
+
+    def open(self, buffer_bytes: float) -> None:
+        self.buffer_bytes = buffer_bytes
+
+    def build(self, points: Sequence[Point], seed: int) -> Iterator[Point]:
+        configs = {p.config for p in points}
+        self.built_bytes.append(
+            sum(map(model_bytes, configs)) + sum(map(point_bytes, points)) + self.buffer_bytes
+        )
+        for point in points:
+            self.factor[point] = float(np.exp(self.noise * self.rng.standard_normal()))
+            yield point
+
+    def decode_s(self, point: Point, steps: int) -> list[float]:
+        if self.fail is not None:
+            raise self.fail
+        seconds = float(pass_time(MACHINE, point).total) * self.factor[point]
+        self.clock += seconds * steps
+        return [seconds] * steps
+
+    def read_bytes_per_s(self) -> dict[str, float]:
+        self.clock += 0.1
+        return {"slow": 0.5 * READ, "fast": READ}
+
+    def matmul_flops_per_s(self) -> float:
+        return FLOPS
+
+    def experts_hit(self, config: MoEConfig, batch: int, steps: int, seed: int) -> float:
+        return float(experts_hit(0.8 * config.experts, config.experts_per_token, batch))
+
+    def free(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeBench:
+    """The command line measures this instead of the machine."""
+    bench = FakeBench(0.01)
+    monkeypatch.setattr(calibration, "HostBench", lambda threads=None: bench)
+    monkeypatch.setattr(blind, "HostBench", lambda threads=None: bench)
+    return bench
+
+
+def times(points: Sequence[Point], noise: float, seed: int = 0) -> list[float]:
+    rng = np.random.default_rng(seed)
+    return [
+        float(pass_time(MACHINE, p).total) * float(np.exp(noise * rng.standard_normal()))
+        for p in points
+    ]
+
+
+# ------------------------------------------------------------------------------------ the fit
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_fit_recovers_the_constants_of_exact_timings(quick: bool) -> None:
+    points = plan(4e9, quick).points
+    assert len(points) >= 15
+    fit = fit_machine(profile_hardware(profile_data(HOST)), points, times(points, 0.0))
+    for name, value in zip(fit.names, np.exp(fit.log_values), strict=True):
+        # Times of a layer and of a token are hard to tell apart, and say so.
+        assert value == pytest.approx(TRUTH[name], rel=max(0.05, 1.5 * fit.log_sd[name])), name
+    assert max(abs(p.error) for p in predictions(fit.hardware, points, times(points, 0.0))) < 5e-3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_intervals_hold_the_constants_of_noisy_timings(seed: int) -> None:
+    points = plan(4e9, quick=False).points
+    fit = fit_machine(profile_hardware(profile_data(HOST)), points, times(points, 0.03, seed))
+    far = [
+        (value - np.log(TRUTH[name])) / fit.log_sd[name]
+        for name, value in zip(fit.names, fit.log_values, strict=True)
+    ]
+    assert np.max(np.abs(far)) < 3.5
+    assert fit.spread == pytest.approx(0.03, rel=0.5)
+    # What the design is for: these three are known to a few per cent.
+    for name in ("bandwidth_efficiency", "kv_bandwidth_efficiency", "fixed_time_per_expert"):
+        assert fit.log_sd[name] < 0.2, name
+
+
+def test_one_disturbed_timing_does_not_pull_the_fit() -> None:
+    points = plan(4e9, quick=False).points
+    seconds = times(points, 0.01)
+    seconds[3] *= 2.5
+    fit = fit_machine(profile_hardware(profile_data(HOST)), points, seconds)
+    others = [p for i, p in enumerate(points) if i != 3]
+    errors = [abs(p.error) for p in predictions(fit.hardware, others, times(others, 0.0))]
+    assert np.median(errors) < 0.05
+
+
+def test_coefficients_are_seconds_behind_the_efficiencies() -> None:
+    points = plan(4e9, quick=True).points
+    fit = fit_machine(profile_hardware(profile_data(HOST)), points, times(points, 0.0))
+    found = fit.coefficients()
+    assert found["seconds_per_weight_byte"].value == pytest.approx(1 / (0.82 * 20e9), rel=0.02)
+    assert found["seconds_per_kv_byte"].value == pytest.approx(1 / (0.3 * 20e9), rel=0.02)
+    assert found["seconds_per_expert_call"].value == pytest.approx(22e-6, rel=0.05)
+    for c in found.values():
+        assert 0 < c.low < c.value < c.high
+
+
+def test_noise_is_refused_rather_than_printed() -> None:
+    with pytest.raises(MeasurementError, match="too noisy"):
+        calibrate(Settings(quick=True), FakeBench(0.5))
+
+
+def test_noise_on_the_command_line(
+    fake: FakeBench, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    fake.noise = 0.5
+    target = tmp_path / "host.yaml"
+    done = run(capsys, "calibrate", "--quick", "--save", str(target))
+    assert (done.code, done.out) == (1, "")
+    assert len(done.err.strip().splitlines()) == 1 and "too noisy" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_low_quantile() -> None:
+    assert low([3.0, 1.0, 2.0] + [9.0] * 8) == pytest.approx(2.0)
+
+
+# ---------------------------------------------------------------------- the new constants
+
+
+@pytest.mark.parametrize("overlap", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("own_kv", [False, True])
+@pytest.mark.parametrize("efficiency", [0.5, 5e-4])
+def test_scaling_of_temporal_constants_is_the_derivative(
+    overlap: float, own_kv: bool, efficiency: float
+) -> None:
+    changes = {"compute_overlap": overlap, "compute_efficiency": efficiency}
+    if not own_kv:
+        changes["kv_bandwidth_efficiency"] = float("nan")
+    machine = MACHINE.with_constants(changes)
+    point = plan(4e9, quick=True).points[2]
+    traffic = replace(point.traffic, concurrency=3.0, draft_tokens=1.0)
+    stored = memory(point.shape, 2048, 3, 32, 32)
+
+    def total(h: Hardware) -> float:
+        return float(decode_time(h, point.shape, stored, Mapping(4.0), traffic).total)
+
+    scaling = decode_time(machine, point.shape, stored, Mapping(4.0), traffic).scaling
+    for name in TRUTH:
+        value = getattr(machine, KEYS[name].attribute)
+        if np.isnan(value):
+            assert scaling[name] == 0.0
+            continue
+        step = 1e-5
+        up, down = (total(machine.with_constants({name: value * np.exp(s)})) for s in (step, -step))
+        assert scaling[name] == pytest.approx((up - down) / (2 * step), rel=1e-3, abs=1e-9), name
+
+
+def test_defaults_of_the_new_constants_change_nothing() -> None:
+    h100 = Hardware.load("h100-sxm")
+    stated = h100.with_constants(
+        {
+            "kv_bandwidth_efficiency": h100.bandwidth_efficiency,
+            "fixed_time_per_expert": 0.0,
+            "compute_overlap": 1.0,
+        }
+    )
+    point = plan(4e9, quick=True).points[0]
+    stored = memory(point.shape, 64, 1, 16, 16)
+    one, other = (
+        decode_time(h, point.shape, stored, Mapping(16.0), Traffic(64, 1)) for h in (h100, stated)
+    )
+    assert float(one.total) == float(other.total)
+
+
+def test_arithmetic_is_added_where_nothing_overlaps() -> None:
+    point = plan(4e9, quick=True).points[0]
+    time = pass_time(MACHINE, point)
+    flops = 2 * sum(
+        float(g.count * (g.active_params - g.vector_params)) for g in point.shape.groups
+    )
+    attention = 2 * 16 * 64 * 2 * 256
+    assert float(time.compute) == pytest.approx((flops + attention) / (150e9 * 0.4), rel=1e-6)
+
+
+# --------------------------------------------------------------------------- memory budget
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(2e8, 8e9), st.booleans())
+def test_plan_stays_within_its_memory(budget: float, quick: bool) -> None:
+    found = plan(budget, quick)
+    everything = plan(1e15, quick).points
+    assert sorted(p.name for p in (*found.points, *found.skipped)) == sorted(
+        p.name for p in everything
+    )
+    taken = found.buffer_bytes + sum(model_bytes(c) for c in {p.config for p in found.points})
+    taken += sum(map(point_bytes, found.points))
+    assert not found.points or taken <= budget
+    assert model_bytes(bandwidth_config(budget, quick)) <= max(0.75 * budget, 1e8)
+
+
+def test_point_bytes_bound_what_a_decoder_takes() -> None:
+    for point in plan(4e9, quick=False).points[:4]:
+        decoder = Decoder(
+            Weights.empty(point.config),
+            point.batch,
+            max_tokens=point.context_tokens + ROOM_TOKENS,
+            pass_tokens=point.batch,
+        )
+        arrays = [a for a in vars(decoder).values() if isinstance(a, np.ndarray)]
+        owned = {id(a if a.base is None else a.base): a.nbytes for a in arrays}
+        caches = sum(a.nbytes for a in (*decoder.keys, *decoder.values))
+        assert caches + sum(owned.values()) <= point_bytes(point)
+        assert point.config.shape().total_params * 4 == model_bytes(point.config)
+
+
+def test_a_run_takes_no_more_than_its_budget_and_names_what_it_left_out(
+    fake: FakeBench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = run(capsys, "calibrate", "--quick", "--memory", "2GB", "--format", "json")
+    assert done.code == 0
+    assert max(fake.built_bytes) <= 2e9
+    skipped = json.loads(done.out)["skipped"]
+    assert skipped
+    for name in skipped:
+        assert name in done.err
+
+
+def test_too_little_memory_says_how_much_is_enough(
+    fake: FakeBench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = run(capsys, "calibrate", "--memory", "300MB")
+    assert done.code == 2 and "2GB is enough" in done.err and fake.built_bytes == []
+    with pytest.raises(InputError):
+        calibrate(Settings(quick=True, memory_bytes=3e8), FakeBench())
+    assert calibrate(Settings(quick=True, memory_bytes=2e9), FakeBench()).skipped
+    assert calibrate(Settings(quick=False, memory_bytes=2e9), FakeBench()).skipped
+    assert run(capsys, "calibrate", "--memory", "much").code == 2
+    assert run(capsys, "calibrate", "--memory", "0 GB").code == 2
+
+
+# ------------------------------------------------------------------------- output and files
+
+
+def test_json_keys(fake: FakeBench, capsys: pytest.CaptureFixture[str]) -> None:
+    done = run(capsys, "calibrate", "--quick", "--format", "json")
+    assert done.code == 0 and done.err == ""
+    found = json.loads(done.out)
+    assert found["ceilings"] == {"read_bytes_per_s": READ, "matmul_flops_per_s": FLOPS}
+    for c in found["coefficients"].values():
+        assert set(c) == {"value", "low", "high"}
+    held = found["heldout"]
+    errors = [abs(p["error"]) for p in held["points"]]
+    assert held["median_error"] == pytest.approx(np.median(errors))
+    assert held["worst_error"] == pytest.approx(max(errors))
+    for p in held["points"]:
+        ratio = p["predicted_tokens_per_s"] / p["measured_tokens_per_s"]
+        assert p["error"] == pytest.approx(ratio - 1)
+    assert 0 < found["decode_bandwidth_fraction"] < 1
+    assert found["blind"] is None
+    assert found["routing"]["evenness"] == pytest.approx(0.8, abs=1e-3)
+
+
+@pytest.mark.parametrize("output", ["table", "csv", "markdown"])
+def test_other_formats(fake: FakeBench, capsys: pytest.CaptureFixture[str], output: str) -> None:
+    done = run(capsys, "calibrate", "--quick", "--format", output)
+    assert done.code == 0 and done.err == ""
+    if output == "csv":
+        assert len(done.out.splitlines()) == 1 + len(plan(4e9, quick=True).points)
+    else:
+        assert "per expert call" in done.out and "carries over" in done.out
+
+
+def test_profile_round_trip(
+    fake: FakeBench, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    target = tmp_path / "host.yaml"
+    done = run(capsys, "calibrate", "--quick", "--save", str(target), "--format", "json")
+    assert done.code == 0 and f"wrote {target}" in done.err
+    machine = Hardware.load(str(target))
+    found = json.loads(done.out)
+    by_name = {p["name"]: p["predicted_tokens_per_s"] for p in found["heldout"]["points"]}
+    for point in plan(4e9, quick=True).points:
+        if point.heldout:
+            speed = 1.0 / float(pass_time(machine, point).total)
+            assert speed == pytest.approx(by_name[point.name], rel=1e-9)
+    names, _, covariance = machine.constants()
+    assert set(names) == set(CONSTANTS)
+    assert np.all(np.linalg.eigvalsh(covariance) > 0)
+    for figure in machine.figures:
+        assert figure.source
+    text = target.read_text()
+    for word in ("archinfer calibrate --quick", "cores of", "held-out", "seed 0"):
+        assert word in text.replace("\n", " ")
+    assert run(capsys, "hardware", "show", str(target)).code == 0
+    assert [p.name for p in tmp_path.iterdir()] == ["host.yaml"]
+
+
+def test_interruption_leaves_nothing(
+    fake: FakeBench, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    target = tmp_path / "host.yaml"
+    fake.fail = KeyboardInterrupt()
+    done = run(capsys, "calibrate", "--quick", "--save", str(target))
+    assert (done.code, done.out) == (130, "")
+    assert done.err.strip() == "interrupted: nothing was written"
+    assert list(tmp_path.iterdir()) == [] and fake.closed == 1
+
+
+def test_interruption_while_writing_keeps_the_old_file(
+    fake: FakeBench,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = tmp_path / "host.yaml"
+    target.write_text("old")
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    done = run(capsys, "calibrate", "--quick", "--save", str(target))
+    assert done.code == 130
+    assert target.read_text() == "old" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_target_that_cannot_be_written_is_refused_before_anything_is_timed(
+    fake: FakeBench, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    done = run(capsys, "calibrate", "--save", str(tmp_path / "missing" / "host.yaml"))
+    assert done.code == 2 and fake.built_bytes == []
+
+
+# ------------------------------------------------------------------ routing and what carries over
+
+
+@pytest.mark.parametrize("share", [0.4, 0.8, 1.0])
+def test_evenness_inverts_the_formula(share: float) -> None:
+    hits = [(b, float(experts_hit(share * 64, 8, b))) for b in (2, 4, 8, 16)]
+    assert evenness(64, 8, hits) == pytest.approx(share, abs=1e-4)
+
+
+def test_uneven_routing_hits_fewer_experts_but_no_fewer_than_one_token_uses() -> None:
+    group = plan(4e9, quick=True).points[0].shape.groups[0]
+    skewed = replace(group, evenness=0.75)
+    assert experts_hit(skewed.even_experts, 8, 1) == pytest.approx(8)
+    assert experts_hit(skewed.even_experts, 8, 4) < experts_hit(group.even_experts, 8, 4)
+    assert replace(group, evenness=0.1).even_experts == 8
+
+
+def test_counted_chain_is_that_of_the_family() -> None:
+    from archinfer.family import ATTENTION_KINDS
+    from archinfer.shape import DENSE_CHAIN
+
+    assert counted_chain(moe=False) == DENSE_CHAIN
+    assert counted_chain(moe=True) == ATTENTION_KINDS["gqa"].reductions
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> str:
+    found = calibrate(Settings(quick=True), FakeBench(0.02))
+    target = tmp_path / "host.yaml"
+    target.write_text(found.profile)
+    return str(target)
+
+
+def test_what_carries_over_is_used_and_listed(saved: str) -> None:
+    figures = read_calibration(saved)
+    assert figures.evenness == pytest.approx(0.8, abs=1e-3)
+    question = Question(hardware=Hardware.load("wse-3"))
+    used = apply(question, figures, saved)
+    assert used.rules.evenness == figures.evenness
+    assert used.rules.reductions == figures.chain_moe
+    # A profile that is less sure of itself keeps its own model error.
+    assert used.hardware.model_error_log_sd == question.hardware.model_error_log_sd
+    surer = question.with_(hardware=question.hardware.with_value("model_error", 0.001))
+    changed = apply(surer, figures, saved).hardware
+    assert changed.model_error_log_sd == figures.model_error
+    sources = {row["key"]: row["source"] for row in changed.provenance()}
+    for key in (
+        "model_error",
+        "calibration.expert_evenness",
+        "calibration.reductions_per_moe_layer",
+    ):
+        assert sources[key].startswith(f"calibration {saved}")
+    # Seconds stay where they were measured.
+    for name in ("fixed_time_per_layer", "bandwidth_efficiency"):
+        attribute = KEYS[name].attribute
+        assert getattr(changed, attribute) == getattr(surer.hardware, attribute)
+
+
+def test_the_chain_of_latent_attention_was_not_counted(saved: str) -> None:
+    from archinfer.family import FamilyRules
+
+    question = Question(hardware=Hardware.load("wse-3"), rules=FamilyRules(attention="mla"))
+    used = apply(question, read_calibration(saved), saved)
+    assert used.rules.reductions == question.rules.reductions
+
+
+def test_solve_with_calibration(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("solve", "--concurrency", "64", "--architectures", "1", "--format", "json")
+    plain = json.loads(run(capsys, *arguments).out)
+    done = run(capsys, *arguments, "--calibration", saved)
+    assert done.code == 0
+    found = json.loads(done.out)
+    keys = {row["key"] for row in found["provenance"]}
+    assert "calibration.expert_evenness" in keys
+    before = plain["ranges"]["total_params"]["high"]
+    assert found["ranges"]["total_params"]["high"] >= before
+
+
+def test_a_profile_without_calibration_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "plain.yaml"
+    target.write_text(profile_text(profile_data(HOST)))
+    with pytest.raises(FileError, match="missing key 'calibration'"):
+        read_calibration(str(target))
+    assert run(capsys, "solve", "--calibration", str(target)).code == 2
+    assert run(capsys, "solve", "--calibration", str(tmp_path / "none.yaml")).code == 2
+
+
+# ------------------------------------------------------------------------------- blind test
+
+
+def known_machine() -> Hardware:
+    constants = {name: (value, 0.05) for name, value in TRUTH.items()}
+    return profile_hardware(profile_data(HOST, constants, 0.05))
+
+
+def test_blind_models_are_found_from_their_speed_alone() -> None:
+    tested = blind.blind_test(known_machine(), Settings(), 20, FakeBench(0.05))
+    found = tested.to_dict()
+    assert found["cases"] == 20 and len(found["models"]) == 20
+    assert found["coverage90"] >= 0.8
+    assert found["coverage_region"] >= 0.8
+    assert found["median_width"] < 2.0
+    quantities = found["quantities"]
+    assert quantities["active_params"]["pinned"]
+    # The experts that a token does not use cost no time.
+    assert not quantities["total_params"]["pinned"]
+    assert quantities["total_params"]["information_bits"] < 1.0
+    assert quantities["active_params"]["information_bits"] > 1.0
+
+
+def test_a_wrong_speed_is_not_found() -> None:
+    rng = np.random.default_rng(3)
+    machine = known_machine()
+    config = blind.draw(blind.SCALED, rng)
+    speed = 1.0 / float(pass_time(machine, Point(config, blind.SCALED.context_tokens)).total)
+    right = blind.ask(machine, config, speed)
+    wrong = blind.ask(machine, config, 3.0 * speed)
+    assert right.in_region and right.quantities["active_params"].inside
+    assert not wrong.in_region and not wrong.quantities["active_params"].inside
+
+
+def test_drawn_models_obey_the_stated_rules() -> None:
+    rng = np.random.default_rng(0)
+    configs = [blind.draw(blind.SCALED, rng) for _ in range(200)]
+    shapes = [c.shape() for c in configs]
+    rules = blind.SCALED.rules
+    assert all(c.kv_heads == 1 and c.head_dim == blind.HEAD for c in configs)
+    assert all(c.experts_per_token == rules.experts_per_token for c in configs)
+    active = np.log([float(s.active_params) for s in shapes])
+    assert np.mean(active) == pytest.approx(np.log(blind.SCALED.active_median), abs=0.15)
+    assert np.std(active) == pytest.approx(blind.SCALED.active_log_sd, rel=0.2)
+    share = [float(g.routed_active_params / g.active_params) for s in shapes for g in s.groups]
+    assert np.median(share) == pytest.approx(rules.routed_share, abs=0.05)
+    habits = blind.SCALED.habits
+    sparsity = np.array([float(s.total_params / s.active_params) for s in shapes])
+    aspect = np.array([c.hidden_size / c.layers for c in configs])
+    for values, (least, most) in ((sparsity, habits.sparsity), (aspect, habits.aspect)):
+        assert np.mean((values >= least) & (values <= most)) > 0.95
+
+
+def test_one_seed_draws_one_sequence_of_models() -> None:
+    one, other = (
+        blind.blind_test(known_machine(), Settings(seed=s), 2, FakeBench()).cases for s in (7, 7)
+    )
+    assert [c.config for c in one] == [c.config for c in other]
+    third = blind.blind_test(known_machine(), Settings(seed=8), 2, FakeBench()).cases
+    assert [c.config for c in one] != [c.config for c in third]
+
+
+def test_blind_models_beyond_the_budget_are_left_out_and_named() -> None:
+    bench = FakeBench()
+    tested = blind.blind_test(known_machine(), Settings(memory_bytes=6e8), 5, bench)
+    assert tested.skipped and len(tested.cases) == 5
+    assert max(bench.built_bytes) <= 6e8
+
+
+def test_blind_on_the_command_line(fake: FakeBench, capsys: pytest.CaptureFixture[str]) -> None:
+    done = run(capsys, "calibrate", "--quick", "--blind", "--cases", "3", "--format", "json")
+    assert done.code == 0
+    found = json.loads(done.out)["blind"]
+    assert found["cases"] == 3 and 0 <= found["coverage90"] <= 1 and found["median_width"] > 1
+
+
+# -------------------------------------------------------------------------- the real machine
+
+TINY = MoEConfig(256, 64, 2, 2, 1, 32, moe_intermediate_size=32, experts=8, experts_per_token=2)
+
+
+def test_the_real_bench_runs_and_one_seed_builds_one_model() -> None:
+    point = Point(TINY, 8, batch=2)
+    logits = []
+    for seed in (5, 5, 6):
+        bench = HostBench()
+        bench.open(1.0)
+        assert list(bench.build([point], seed)) == [point]
+        assert len(bench.decode_s(point, 3)) == 3
+        logits.append(bench._decoders[point].logits.copy())
+        bench.close()
+    assert np.array_equal(logits[0], logits[1])
+    assert not np.array_equal(logits[0], logits[2])
+
+
+def test_the_real_router_is_counted() -> None:
+    hit = HostBench().experts_hit(TINY, batch=4, steps=3, seed=0)
+    assert 2 <= hit <= 8
+    assert HostBench().experts_hit(TINY, batch=1, steps=3, seed=0) == 2
+
+
+def test_a_timed_step_does_the_work_that_the_cost_model_counts() -> None:
+    from archinfer.work import work
+
+    point = Point(TINY, 8)
+    bench = HostBench()
+    bench.open(1.0)
+    list(bench.build([point], 0))
+    decoder = bench._decoders[point]
+    decoder.position = point.context_tokens - 1
+    count = Counters()
+    decoder.decode([0], count)
+    bench.close()
+    expected = work(point.shape, 8, 1, 32, 32)
+    assert count.total.weight_bytes == expected.weight_bytes
+    assert count.total.kv_read_bytes == expected.kv_read_bytes
+
+
+def test_the_real_machine_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tiny(hidden: int, layers: int, heldout: bool = False) -> Point:
+        config = replace(TINY, hidden_size=hidden, layers=layers, heads=hidden // 32)
+        return Point(config, 16, heldout=heldout)
+
+    points = [tiny(64 * i, 1 + i % 3) for i in range(1, 8)]
+    points += [tiny(96, 2, True), tiny(160, 2, True)]
+    # Whatever the machine does meanwhile is no matter here.
+    monkeypatch.setattr(calibration, "HELDOUT_MEDIAN", np.inf)
+    monkeypatch.setattr(calibration, "HELDOUT_WORST", np.inf)
+    found = calibrate(
+        Settings(memory_bytes=4e8, rounds_s=0.0, bandwidth_s=0.0, points=tuple(points))
+    )
+    assert len(found.fitted) == 7 and len(found.heldout) == 2
+    assert found.host.read_bytes_per_s > 0 and found.host.matmul_flops_per_s > 0
+    assert found.hardware.name == "host" and found.rounds == calibration.ROUNDS_LEAST
+    assert 0.5 < found.routing.evenness <= 1.0
