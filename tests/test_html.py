@@ -1,0 +1,383 @@
+"""The HTML reports: well-formed, escaped, accessible, self-contained; and in a real browser.
+
+The browser tests need Debian's package chromium and Playwright's Python package (the extra
+`browser`). Where one is missing they are skipped, or fail if ARCHINFER_BROWSER is "required".
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archinfer import catalogue
+from archinfer.answer import Answer, answer
+from archinfer.deployment import Deployment
+from archinfer.hardware import Hardware
+from archinfer.inference import infer
+from archinfer.prediction import predict
+from archinfer.question import Question
+from archinfer.report.html import predict_page, solve_page
+from archinfer.report.markup import VOID, Markup, el, join
+from archinfer.report.predict import Row
+from tests import cli
+
+WSE3 = Hardware.load("wse-3")
+HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
+CHROMIUM = Path("/usr/bin/chromium")
+
+
+def _target() -> Answer:
+    return answer(Question(WSE3))
+
+
+def _observed() -> Answer:
+    question = Question(WSE3, observed=True, total=(2e12, 4e12), overrides=(HOSTILE,))
+    return replace(answer(question, 4), posterior=infer(question))
+
+
+def _rows() -> list[Row]:
+    asked = Deployment(accepted_low=1.0, accepted_high=3.0)
+    names = ("llama-3.1-70b", "kimi-k2", "gpt-oss-120b")
+    rows = [Row(n, predict(catalogue.load(n), WSE3, asked)) for n in names]
+    rows[0] = replace(rows[0], name=HOSTILE, notes=(HOSTILE,))
+    small = replace(asked, nodes=1)
+    return [*rows, Row("too-large", predict(catalogue.load("kimi-k2"), WSE3, small))]
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    nothing = answer(Question(WSE3, nodes=(1, 1), total=(3e12, 4e12)))
+    one = Row("gpt-oss-120b", predict(catalogue.load("gpt-oss-120b"), WSE3))
+    return {
+        "target": solve_page(_target(), "archinfer solve"),
+        "observed": solve_page(_observed(), f"archinfer solve {shlex.quote(HOSTILE)}"),
+        "nothing": solve_page(nothing, "archinfer solve --nodes 1 --total 3T:4T"),
+        "models": predict_page(_rows(), (HOSTILE,), "archinfer predict a b c"),
+        "one": predict_page([one]),
+    }
+
+
+class Reader(HTMLParser):
+    """Checks that tags balance and collects elements and text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = [name for name, _ in attrs]
+        assert len(names) == len(set(names)), f"<{tag}> repeats an attribute"
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append((self.open[-1] if self.open else "", data))
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def words(self, tag: str) -> list[str]:
+        return [text for name, text in self.texts if name == tag]
+
+
+PAGES = ("target", "observed", "nothing", "models", "one")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_is_well_formed_and_accessible(pages: dict[str, str], name: str) -> None:
+    page = Reader(pages[name])
+    assert page.all("html")[0]["lang"] == "en"
+    assert len(page.all("title")) >= 1
+    levels = [int(t[1]) for t, _ in page.elements if re.fullmatch("h[1-6]", t)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert all(a.get("scope") in ("col", "row") for a in page.all("th"))
+    assert all(a.get("aria-label") for a in page.all("table"))
+    for picture in page.all("svg"):
+        assert picture["role"] == "img"
+        ids = str(picture["aria-labelledby"]).split()
+        assert {i for t in ("title", "desc") for i in (a.get("id") for a in page.all(t))} >= set(
+            ids
+        )
+    ids = [a["id"] for _, a in page.elements if "id" in a]
+    assert len(ids) == len(set(ids))
+    for _, attributes in page.elements:
+        for value in attributes.values():
+            for reference in re.findall(r"url\(#([^)]*)\)", value or ""):
+                assert reference in ids
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_refers_to_nothing_outside(pages: dict[str, str], name: str) -> None:
+    page = Reader(pages[name])
+    assert not {t for t, _ in page.elements} & {"img", "iframe", "object", "embed", "base", "form"}
+    for tag, attributes in page.elements:
+        for key, value in attributes.items():
+            assert not key.startswith("on"), f"inline handler on <{tag}>"
+            assert key not in ("style", "src", "srcset", "action", "xlink:href")
+            if key == "href":
+                assert value == "data:,"
+    (style,) = page.words("style")
+    assert "url(" not in style
+    assert "@import" not in style
+    policy = next(str(a["content"]) for a in page.all("meta") if a.get("http-equiv") is not None)
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+
+
+@pytest.mark.parametrize("name", ["observed", "models"])
+def test_names_are_shown_as_text(pages: dict[str, str], name: str) -> None:
+    page = Reader(pages[name])
+    assert len(page.all("script")) == 1
+    assert "alert(1)" not in page.words("script")[0]
+    assert any(HOSTILE in text for tag, text in page.texts if tag != "script")
+    assert HOSTILE not in pages[name]
+
+
+def test_target_page_says_what_is_pinned_by_what() -> None:
+    found = _target()
+    text = solve_page(found, "archinfer solve --nodes 88")
+    page = Reader(text)
+    shown = " ".join(text for _, text in page.texts)
+    assert "Which models fit" in page.words("h1")[0]
+    sentence = next(t for t in page.words("p") if t.startswith("Feasible: up to"))
+    assert "(capacity)" in sentence
+    for interval in found.ranges.values():
+        for bound in (interval.low, interval.high):
+            assert f"{bound.by} " in shown
+    assert "pinned from above by physics" in shown
+    assert "not pinned by the hardware or the speed" in shown
+    assert "How sure: a predicted speed is right within a factor of" in shown
+    assert "the speed hardly shows it" in shown
+    assert "archinfer solve --nodes 88" in page.words("code")
+    for figure in WSE3.provenance():
+        assert figure["key"] in shown
+        assert figure["source"] in shown
+    assert text.count('<tr><th scope="row" class="n"') == len(found.architectures)
+
+
+def test_observed_page_says_what_is_not_identified() -> None:
+    found = _observed()
+    shown = " ".join(text for _, text in Reader(solve_page(found)).texts)
+    for m in found.posterior.marginals.values():
+        bits = f"{m.information_bits:.1f} bits learnt"
+        if not m.given:
+            assert bits in shown
+    verdicts = {m.identified for m in found.posterior.marginals.values() if not m.given}
+    assert ("not identified" in shown) >= (False in verdicts)
+    assert "given by you" in shown
+    assert "Which further fact would help most" in shown
+    assert "Reproduce" not in shown
+
+
+def test_infeasible_page_says_what_would_open_it(pages: dict[str, str]) -> None:
+    page = Reader(pages["nothing"])
+    assert any(t.startswith("Nothing is feasible") for t in page.words("p"))
+    assert "What would open it" in page.words("h2")
+    found = answer(Question(WSE3, nodes=(1, 1), total=(3e12, 4e12)))
+    assert found.conflict is not None
+    ways = [" and ".join(r.constraints) for r in found.conflict.relaxations]
+    assert page.words("strong") == ways != []
+    shown = " ".join(text for _, text in page.texts)
+    assert all(r.text in shown for r in found.conflict.relaxations)
+    assert not page.all("svg")
+
+
+def test_predict_page_holds_every_model(pages: dict[str, str]) -> None:
+    page = Reader(pages["models"])
+    answers = [t for t in page.words("p") if "tokens/s for one user without speculation" in t]
+    assert len(answers) == 3
+    assert any(t.startswith("too-large does not fit on 1 wafer") for t in page.words("p"))
+    assert {"kimi-k2", "too-large"} <= set(page.words("h3"))
+    assert "reductions" in page.words("th")
+    assert "archinfer predict a b c" in page.words("code")
+
+
+def test_markup_escapes_all_but_markup() -> None:
+    assert el("p", "a<b & c", class_='"x"') == '<p class="&quot;x&quot;">a&lt;b &amp; c</p>'
+    assert el("p", el("b", "<"), ["&", Markup("<i>")]) == "<p><b>&lt;</b>&amp;<i></p>"
+    assert el("td", "1", scope=None, hidden=True, data_v=1234567.0) == (
+        '<td hidden data-v="1.23457e+06">1</td>'
+    )
+    assert el("meta", charset="utf-8") == '<meta charset="utf-8">'
+    assert join("<", [Markup("<")]) == "&lt;<"
+
+
+def _ratio(one: str, other: str) -> float:
+    """Contrast as WCAG 2.1 defines it."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_contrast_of_text_is_at_least_aa_in_both_schemes(pages: dict[str, str]) -> None:
+    (style,) = Reader(pages["target"]).words("style")
+    schemes = re.findall(r":root \{([^}]*--paper[^}]*)\}", style)
+    assert len(schemes) == 2
+    for scheme in schemes:
+        colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", scheme))
+        pairs = [(c, "paper") for c in ("ink", "soft", "accent", "habit")]
+        pairs += [("ink", "tint")]
+        pairs += [(kind, f"{kind}-bg") for kind in ("physics", "habit", "request")]
+        for text, ground in pairs:
+            assert _ratio(colours[text], colours[ground]) >= 4.5, (text, ground)
+
+
+def test_command_writes_the_page_and_how_to_make_it_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a b.html"
+    arguments = ["solve", "--layers", "60:62", "--set", "link.latency=2 us", "--report", str(path)]
+    done = cli.run(capsys, *arguments)
+    assert (done.code, done.err) == (0, f"wrote {path}\n")
+    page = Reader(path.read_text(encoding="utf-8"))
+    (command,) = page.words("code")
+    assert shlex.split(command) == ["archinfer", *arguments]
+    assert any("link.latency = 2 us (set by hand)" in text for _, text in page.texts)
+    done = cli.run(capsys, "predict", "gpt-oss-120b", "--report", str(path), "--format", "json")
+    assert (done.code, done.err) == (0, f"wrote {path}\n")
+    assert "How fast: gpt-oss-120b" in path.read_text(encoding="utf-8")
+
+
+def _missing() -> str:
+    if importlib.util.find_spec("playwright") is None:
+        return "the extra 'browser' (Playwright) is not installed"
+    if not CHROMIUM.exists():
+        return f"{CHROMIUM} is not installed (Debian's package chromium)"
+    return ""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    missing = _missing()
+    if missing and os.environ.get("ARCHINFER_BROWSER") == "required":
+        pytest.fail(missing)
+    if missing:
+        pytest.skip(missing)
+    from playwright.sync_api import sync_playwright
+
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+             "--disable-background-networking"]  # fmt: skip
+    # Without a profile folder of ours, Playwright makes an empty one and removes it.
+    with sync_playwright() as play:
+        started = play.chromium.launch(executable_path=str(CHROMIUM), args=flags)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def files(pages: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    made = {name: folder / f"{name}.html" for name in pages}
+    for name, path in made.items():
+        path.write_text(pages[name], encoding="utf-8")
+    return made
+
+
+# Elements that reach over the right edge without being inside a container that scrolls.
+OVERFLOWING = """
+() => [...document.querySelectorAll("body *")].filter((e) => {
+  const box = e.getBoundingClientRect();
+  return box.width > 0 && box.right > innerWidth + 1 && !e.closest(".scroll");
+}).map((e) => e.tagName + " " + (e.textContent ?? "").slice(0, 40))
+"""
+
+
+def _load(browser: Any, path: Path, width: int, scheme: str) -> tuple[Any, list[str]]:
+    """A page, and whatever went wrong or was requested while it loaded."""
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    seen: list[str] = []
+    page.on("console", lambda message: seen.append(f"console: {message.text}"))
+    page.on("pageerror", lambda error: seen.append(f"error: {error}"))
+    page.on("dialog", lambda dialog: (seen.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    page.on(
+        "request",
+        lambda r: None if r.url == path.as_uri() else seen.append(f"request: {r.url}"),
+    )
+    page.goto(path.as_uri())
+    page.wait_for_load_state("load")
+    return page, seen
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_browser_shows_it_without_errors_requests_or_overflow(
+    browser: Any, files: dict[str, Path], name: str
+) -> None:
+    grounds = {}
+    for width, scheme in ((360, "light"), (1400, "dark")):
+        page, seen = _load(browser, files[name], width, scheme)
+        assert seen == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(OVERFLOWING) == []
+        for picture in page.query_selector_all("svg.chart"):
+            box = picture.bounding_box()
+            assert box["width"] > 150
+            assert box["height"] > 60
+        grounds[scheme] = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        page.close()
+    assert grounds["light"] == "rgb(255, 255, 255)"
+    assert max(int(v) for v in re.findall(r"\d+", grounds["dark"])) < 64
+
+
+def test_browser_sorts_by_mouse_and_by_keyboard(browser: Any, files: dict[str, Path]) -> None:
+    page, seen = _load(browser, files["target"], 1400, "light")
+    table = page.locator("table.sortable")
+    heads = table.locator("thead th")
+    names = [head.inner_text() for head in heads.all()]
+    assert "layers" in names
+    column = names.index("layers")
+
+    def shown() -> list[str]:
+        return table.locator(f"tbody tr > :nth-child({column + 1})").all_inner_texts()
+
+    before = shown()
+    ascending = sorted(before, key=int)
+    button = heads.nth(column).locator("button")
+    button.click()
+    assert shown() == ascending
+    assert heads.nth(column).get_attribute("aria-sort") == "ascending"
+    button.focus()
+    page.keyboard.press("Enter")
+    assert shown() == ascending[::-1]
+    assert heads.nth(column).get_attribute("aria-sort") == "descending"
+    # Figures sort by size, not by spelling: 6.2T above 569B.
+    heads.nth(0).locator("button").click()
+    totals = table.locator("tbody tr > :first-child")
+    values = [float(t.get_attribute("data-v") or "nan") for t in totals.all()]
+    assert values == sorted(values)
+    assert len(values) == len(before) > 2
+    marked = [h.get_attribute("aria-sort") for h in heads.all()]
+    assert marked == ["ascending", *[None] * (len(names) - 1)]
+    # By words where there are no figures.
+    last = len(names) - 1
+    heads.nth(last).locator("button").press("Space")
+    words = table.locator("tbody tr > :last-child").all_inner_texts()
+    assert words == sorted(words)
+    assert seen == []
+    page.close()
