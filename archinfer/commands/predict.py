@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from archinfer.commands.common import Format
+from archinfer.commands.pictures import PLOT_HELP, REPORT_HELP
 
 if TYPE_CHECKING:
     from archinfer.deployment import Deployment, Mapping
@@ -53,6 +54,13 @@ def predict(
         str | None,
         typer.Option(help="Nodes that share each layer (with --layers-per-node; not on wafers)."),
     ] = None,
+    mapping: Annotated[
+        str | None,
+        typer.Option(
+            help="Nodes that share a layer and pipeline stages, as tp=8,pp=2. Default: the "
+            "fastest that fits."
+        ),
+    ] = None,
     context: Annotated[str, typer.Option(help="Tokens of context (128k = 128,000).")] = "8k",
     concurrency: Annotated[str, typer.Option(help="Users served at once.")] = "1",
     weights: Annotated[
@@ -63,6 +71,13 @@ def predict(
     speculation: Annotated[
         str, typer.Option(help="Accepted tokens a pass, as 1 (none) or 1:3.")
     ] = "1:3",
+    draft_tokens: Annotated[
+        str,
+        typer.Option(
+            help="Drafted tokens that each pass verifies; their time is then in the pass. "
+            "Default: 0 (--speculation net of drafting)."
+        ),
+    ] = "0",
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,6 +89,10 @@ def predict(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show bars, and the figures behind the answer.")
     ] = False,
+    plot: Annotated[str | None, typer.Option(metavar="FILE", help=PLOT_HELP)] = None,
+    report_file: Annotated[
+        str | None, typer.Option("--report", metavar="FILE", help=REPORT_HELP)
+    ] = None,
     output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
 ) -> None:
     """Predict the speed of known models for one user, and say what limits it.
@@ -89,12 +108,17 @@ def predict(
         read_range,
         warn,
     )
-    from archinfer.deployment import Deployment
+    from archinfer.commands.pictures import check_targets, write_files
+    from archinfer.deployment import Deployment, read_layout
     from archinfer.errors import InputError
     from archinfer.formats import kv_format, weight_format
     from archinfer.report import predict as report
 
+    check_targets(plot, report_file)
     profile, overrides = hardware_with(hardware, set_ or [])
+    if mapping is not None and (layers_per_node is not None or tensor_parallel is not None):
+        raise InputError("--mapping says what --layers-per-node and --tensor-parallel say: give "
+                         "one")  # fmt: skip
     low, high = read_range("--speculation", speculation, "number")
     if not 0.0 < low <= high < float("inf"):
         raise InputError(f"--speculation: expected 1 or a range such as 1:3, found {speculation!r}")
@@ -106,7 +130,9 @@ def predict(
         kv=kv_format(kv).name,
         accepted_low=low,
         accepted_high=high,
+        draft_tokens=_drafts(draft_tokens),
         mapping=_mapping(profile, layers_per_node, tensor_parallel),
+        layout=None if mapping is None else read_layout(mapping, profile.spatial),
     )
     if models and (total is not None or active is not None or layers is not None):
         raise InputError("--total, --active and --layers describe a model without a config: "
@@ -123,6 +149,14 @@ def predict(
     for row in rows:
         for warning in row.warnings:
             warn(f"{row.name}: {warning}")
+    if plot is not None or report_file is not None:
+        from archinfer.report.html import predict_page
+        from archinfer.report.pictures import predict_chart
+
+        chart = (lambda: predict_chart(rows)) if any(row.result.fits for row in rows) else None
+        write_files(
+            plot, report_file, chart, lambda command: predict_page(rows, overrides, command)
+        )
 
     if output is Format.json:
         print_json(report.document(rows, profile, overrides))
@@ -145,6 +179,10 @@ def _whole(option: str, text: str, dimension: str, most: float = 1e15) -> int:
         limit = f"between 1 and {most:,.0f}" if most < 1e15 else "of at least 1"
         raise InputError(f"{option}: expected a whole number {limit}, found {text!r}")
     return int(value)
+
+
+def _drafts(text: str) -> int:
+    return 0 if text.strip() == "0" else _whole("--draft-tokens", text, "count", 1000)
 
 
 def _mapping(
