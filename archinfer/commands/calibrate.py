@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from archinfer.commands.common import Format
+from archinfer.commands.pictures import PLOT_HELP
 
 if TYPE_CHECKING:
     from archinfer.calibration import Calibration, Progress, Settings
@@ -50,6 +51,7 @@ def calibrate(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, order and blind models.")] = 0,
+    plot: Annotated[str | None, typer.Option(metavar="FILE", help=PLOT_HELP)] = None,
     output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
 ) -> None:
     """Time a real forward pass on this machine, fit the cost model to it and check the fit.
@@ -63,6 +65,7 @@ def calibrate(
         os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
     from archinfer.calibration import Settings
     from archinfer.commands.common import print_csv, print_json, print_markdown, read_count, warn
+    from archinfer.commands.pictures import check_targets, write_files
     from archinfer.errors import InputError
     from archinfer.report import calibrate as report
     from archinfer.report.files import check_target, write_atomic
@@ -70,6 +73,7 @@ def calibrate(
     budget = read_count("--memory", memory, "bytes")
     if budget <= 0:
         raise InputError(f"--memory: expected a positive size, found {memory!r}")
+    check_targets(plot, None)
     if save is not None:
         check_target("--save", save)
     settings = Settings(
@@ -89,6 +93,10 @@ def calibrate(
         if save is not None:
             write_atomic(save, found.profile.encode())
             typer.echo(f"wrote {save}", err=True)
+        if plot is not None:
+            from archinfer.report.measured import calibrate_chart
+
+            write_files(plot, None, lambda: calibrate_chart(found), None)
     except KeyboardInterrupt:
         typer.echo("interrupted: nothing was written", err=True)
         raise typer.Exit(INTERRUPTED) from None
