@@ -114,6 +114,14 @@ def family_shape(
 ) -> ModelShape:
     """The family's member with these totals; real-valued sizes, exact totals.
 
+    Args:
+        total_params, active_params: parameters; floats or arrays that broadcast together.
+        layers: decoder layers, likewise.
+        rules: what the rest follows from.
+
+    Returns:
+        A shape whose fields have the broadcast shape of the arguments.
+
     Every layer is alike. N - A = R (1 - k/E), where R are all routed parameters and
     r = k R / E the active ones: E / k = R / r follows from the sparsity.
     """

@@ -457,7 +457,8 @@ def _predict_blocks(
     plain_is_time = found[0].plain_time is found[0].time
     if not plain_is_time:
         whole.append("plain_time")
-    joined_speed = [_joined([p.speed[i] for p in found], lengths) for i in range(3)]
+    speeds = [p.speed for p in found]
+    joined_speed = [_joined([s[i] for s in speeds], lengths) for i in range(3)]
     joined = {name: _joined([getattr(p, name) for p in found], lengths) for name in whole}
     if plain_is_time:
         joined["plain_time"] = joined["time"]
