@@ -131,7 +131,10 @@ def question(
     if max_power is not None and not profile.power_w > 0.0:
         raise InputError(f"max_power: the profile {profile.name} states no power")
     if max_price is not None and not profile.price_dollars_per_hour > 0.0:
-        raise InputError(f"max_price: the profile {profile.name} states no price per hour")
+        raise InputError(
+            f"max_price: the profile {profile.name} states no price per hour "
+            "(set price.rent, as '30 USD/h')"
+        )
     if physics_only and sparsity is not None:
         raise InputError("sparsity is a habit of design: it does not go with physics_only")
     habits = None if physics_only else Habits()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from archinfer.commands.pictures import PLOT_HELP, REPORT_HELP
 
 if TYPE_CHECKING:
     from archinfer.comparison import Comparison
+    from archinfer.hardware import Hardware
     from archinfer.inference import Posterior
     from archinfer.question import Question
 
@@ -135,26 +136,26 @@ def solve(
     With no options: 750 tokens/s for one user on 88 WSE-3 wafers.
     """
     from archinfer.answer import answer
-    from archinfer.commands.common import hardware_with, print_csv, print_json, read_count
+    from archinfer.commands.common import hardware_with, print_csv, print_json
     from archinfer.commands.pictures import check_targets, write_files
     from archinfer.errors import InputError
 
     check_targets(plot, report)
     if observed is not None and tokens_per_second is not None:
         raise InputError("--tokens-per-second is a target and --observed a measurement: give one")
+    if physics_only and sparsity is not None:
+        raise InputError("--sparsity is a habit of design: it does not go with --physics-only")
     if nodes is None:
         founding = hardware == FOUNDING_HARDWARE and observed is None
         nodes = FOUNDING_NODES if founding else UNKNOWN_NODES
-    option = "--observed" if observed is not None else "--tokens-per-second"
-    speed = read_count(option, observed or tokens_per_second or FOUNDING_SPEED, "tokens_per_s")
     profile, overrides = hardware_with(hardware, set_ or [])
+    target = None if observed is not None else tokens_per_second or FOUNDING_SPEED
     question = _question(
-        hardware=profile,
-        overrides=overrides,
-        nodes=nodes,
-        tokens_per_s=speed,
-        observed=observed is not None,
-        mapping=mapping,
+        profile,
+        nodes,
+        mapping,
+        tokens_per_second=target,
+        observed=observed,
         context=context,
         concurrency=concurrency or "1",
         weights=weights,
@@ -170,7 +171,7 @@ def solve(
         max_power=max_power,
         max_price=max_price,
         confidence=confidence,
-    )
+    ).with_(overrides=overrides)
     if calibration is not None:
         from archinfer.calibration_transfer import apply, read_calibration
 
@@ -219,91 +220,32 @@ def solve(
         print_answer(found, explain)
 
 
-def _question(
-    *,
-    hardware: object,
-    overrides: tuple[str, ...],
-    nodes: str,
-    tokens_per_s: float,
-    observed: bool,
-    mapping: str | None,
-    context: str,
-    concurrency: str,
-    weights: str,
-    kv: str,
-    attention: str,
-    layers: str | None,
-    total: str | None,
-    active: str | None,
-    speculation: str,
-    sparsity: str | None,
-    physics_only: bool,
-    throughput: str | None,
-    max_power: str | None,
-    max_price: str | None,
-    confidence: str,
-) -> Question:
-    """The question that the options ask; every text is read here."""
-    from archinfer.commands.common import read_count, read_range, read_whole_range
+def _question(hardware: Hardware, nodes: str, mapping: str | None, **asked: Any) -> Question:
+    """The question that the options ask; messages name options instead of arguments."""
+    from archinfer import api
+    from archinfer.commands.common import read_whole_range
     from archinfer.deployment import read_layout
     from archinfer.errors import InputError
-    from archinfer.family import FamilyRules
-    from archinfer.formats import weight_format
-    from archinfer.hardware import Hardware
-    from archinfer.question import Habits, Question
 
-    assert isinstance(hardware, Hardware)
-    habits = None if physics_only else Habits()
-    if sparsity is not None:
-        if habits is None:
-            raise InputError("--sparsity is a habit of design: it does not go with --physics-only")
-        habits = Habits(sparsity=read_range("--sparsity", sparsity))
-    certainty = read_count("--confidence", confidence, "ratio")
-    if not 0.01 <= certainty <= 0.99:
-        raise InputError(f"--confidence: expected between 1 % and 99 %, found {confidence!r}")
-    power = None if max_power is None else read_count("--max-power", max_power, "watts")
-    if power is not None and not hardware.power_w > 0.0:
-        raise InputError(f"--max-power: the profile {hardware.name} states no power")
-    price = None if max_price is None else read_count("--max-price", max_price, "dollars_per_hour")
-    if price is not None and not hardware.price_dollars_per_hour > 0.0:
-        raise InputError(
-            f"--max-price: the profile {hardware.name} states no price per hour "
-            "(--set price.rent='30 USD/h' gives one)"
-        )
-    names = [w.strip() for w in weights.split(",") if w.strip()]
-    layout = None if mapping is None else read_layout(mapping, hardware.spatial)
-    if layout is not None and layout.whole_experts is not None:
-        raise InputError("--mapping: ep is for models that are known (predict, compare)")
     known_nodes = read_whole_range("--nodes", nodes, NODES_MOST)
-    if layout is not None and layout.nodes > known_nodes[1]:
+    try:
+        question = api.question(hardware, known_nodes, **asked)
+    except InputError as error:
+        key, colon, rest = str(error).partition(":")
+        if not colon or key not in asked:
+            raise
+        raise InputError(f"--{key.replace('_', '-')}:{rest}") from None
+    if mapping is None:
+        return question
+    layout = read_layout(mapping, hardware.spatial)
+    if layout.whole_experts is not None:
+        raise InputError("--mapping: ep is for models that are known (predict, compare)")
+    if layout.nodes > known_nodes[1]:
         raise InputError(
             f"--mapping: {layout.text} takes {layout.nodes:,} {hardware.node}s, found at most "
             f"{known_nodes[1]:,}"
         )
-    return Question(
-        hardware=hardware,
-        overrides=overrides,
-        nodes=known_nodes,
-        tokens_per_s=tokens_per_s,
-        observed=observed,
-        layout=layout,
-        context_tokens=_whole("--context", context, "tokens"),
-        concurrency=_whole("--concurrency", concurrency, "count"),
-        weights=tuple(dict.fromkeys(weight_format(w).name for w in names)),
-        kv=kv,
-        rules=FamilyRules(attention=attention),
-        speculation=read_range("--speculation", speculation, "number"),
-        habits=habits,
-        total=read_range("--total", total),
-        active=read_range("--active", active),
-        layers=read_range("--layers", layers),
-        throughput_tokens_per_s=None
-        if throughput is None
-        else read_count("--throughput", throughput, "tokens_per_s"),
-        power_w=power,
-        price_per_hour=price,
-        confidence_z=_normal_quantile(certainty),
-    )
+    return question.with_(layout=layout)
 
 
 def _compared(posterior: Posterior, text: str) -> Comparison:
@@ -325,20 +267,3 @@ def _compared(posterior: Posterior, text: str) -> Comparison:
         read_count("--compare", speed, "tokens_per_s"),
         weights=weights,
     )
-
-
-def _whole(option: str, text: str, dimension: str) -> int:
-    from archinfer.commands.common import read_count
-    from archinfer.errors import InputError
-
-    value = read_count(option, text, dimension)
-    if value != int(value) or value < 1:
-        raise InputError(f"{option}: expected a whole number of at least 1, found {text!r}")
-    return int(value)
-
-
-def _normal_quantile(probability: float) -> float:
-    from statistics import NormalDist
-
-    # Exactly the centre for one half, so that no uncertainty enters the default.
-    return 0.0 if probability == 0.5 else NormalDist().inv_cdf(probability)
