@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from archinfer.report.markup import Markup, el, join
 from archinfer.report.page import Cell, figure, page, provenance, section, table
@@ -30,6 +30,11 @@ __all__ = ["predict_page", "solve_page"]
 READS = 0.15
 """Relative change of the speed, when a quantity doubles, from which the speed says something
 about it: the model's own error on a speed is about as large."""
+
+LIKELY = (
+    "Most likely: probabilities over models shaped like the open ones of today. They replace the "
+    "hard habits, so they may reach beyond an end that a habit draws."
+)
 
 NODES_TEACH = (
     "Identified by the nodes: that rests on how deployments are sized (a {node} is not paid for "
@@ -179,6 +184,8 @@ def _pinned(answer: Answer) -> Markup:
         if m.identified and not m.given and m.nodes_bits > m.speed_bits
     ][:1]
     said = [el("p", text.format(node=answer.question.hardware.node)) for text in by_nodes]
+    if marginals:
+        said.insert(0, el("p", LIKELY))
     return join(table(caption, headings, rows), legend, said, _sure(answer), _reads(answer))
 
 
@@ -254,7 +261,16 @@ def _posterior_part(answer: Answer) -> Markup:
         el("div", pictures, class_="four"),
         _narrowing(posterior),
         [el("p", f"Note: {w}.") for w in posterior.warnings],
+        [_comparison(c) for c in answer.comparisons],
     )
+
+
+def _comparison(comparison: Any) -> Markup:
+    """Why the speed differs from a known model's."""
+    from archinfer.report.posterior import comparison_text
+
+    first, *rest = comparison_text(comparison)
+    return join(el("h3", first.strip()), el("ul", [el("li", line.strip()) for line in rest]))
 
 
 def _narrowing(posterior: Posterior) -> Markup:
@@ -276,7 +292,7 @@ def _architectures(answer: Answer) -> Markup:
 
     designs = answer.architectures
     if not designs:
-        return el("p", "No buildable architecture of whole heads and experts lies in the region.")
+        return el("p", "None is listed: none was asked for, or no whole heads and experts fit.")
     headings, texts = short_rows(designs)
     rows: list[list[str | Cell]] = []
     for d, words in zip(designs, texts, strict=True):

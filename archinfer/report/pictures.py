@@ -56,6 +56,7 @@ __all__ = [
 
 GRID = 44
 NAMED = 9
+LEANING = 0.15
 MASSES = (0.5, 0.9, 0.99)
 MASS_COLOURS = ("#2f6f9f", "#8ab8d9", "#d3e4f1")
 
@@ -310,7 +311,8 @@ def _side_notes(
     notes = []
     for pick, by, dx, hang in ((min, left, -8.0, 1.0), (max, right, 9.0, -1.0)):
         at = pick(c[0] for c in corners)
-        side = [c[1] for c in corners if c[0] == at]
+        # An edge that leans a little counts as upright.
+        side = [c[1] for c in corners if abs(math.log(c[0] / at)) < LEANING]
         middle = math.sqrt(min(side) * max(side))
         long = text_width(_named(by, kinds), 11.0)
         over = long - 350.0 * (y.fraction(max(side)) - y.fraction(min(side)))
@@ -379,7 +381,12 @@ def nodes_panel(answer: Answer) -> Panel:
     # Nodes may stay idle: what fits on fewer fits on more.
     largest = np.fmax.accumulate(largest, axis=0)
     steps, bounds = _stepped(largest)
-    x = Axis("layers", float(columns[0]) - 1.0, float(columns[-1]) + 1.0, log=False)
+    posterior = answer.posterior
+    deepest = float(columns[-1]) + 1.0
+    if posterior is not None and posterior.possible:
+        # The posterior knows no hard habits of depth.
+        deepest = max(deepest, 1.03 * posterior.marginals["layers"].p95)
+    x = Axis("layers", float(columns[0]) - 1.0, deepest, log=False)
     y = Axis(f"{node}s there", 0.0, 1.22 * top, log=False)
     marks: list[Mark] = [
         Cells(
@@ -397,7 +404,6 @@ def nodes_panel(answer: Answer) -> Panel:
         marks.append(Note(x.high, asked, word, "end", dx=-3.0, dy=4.0))
     if question.hardware.spatial:
         marks += _per_node(x, y, node, asked)
-    posterior = answer.posterior
     if posterior is not None and posterior.possible:
         marks.append(_draws(posterior, x, y))
     span = answer.ranges["layers"]
@@ -425,7 +431,10 @@ def _per_node(x: Axis, y: Axis, node: str, asked: int) -> list[Mark]:
         marks.append(Curve([first, last], [first / held, last / held], "ink", DASHES[2], 1.2))
         text = f"{held} layer{'' if held == 1 else 's'} a {node}"
         depth = first + 0.85 * (last - first)
-        marks.append(Note(depth, depth / held, text, anchor="end", dx=-6.0, dy=3.0))
+        if x.fraction(depth) < 0.7:
+            marks.append(Note(depth, depth / held, text, anchor="start", dx=6.0, dy=-6.0))
+        else:
+            marks.append(Note(depth, depth / held, text, anchor="end", dx=-6.0, dy=3.0))
     return marks
 
 
