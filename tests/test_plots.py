@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archinfer import catalogue
+from archinfer import calibration, catalogue
 from archinfer.answer import Answer, answer
 from archinfer.calibration_design import plan
 from archinfer.calibration_fit import Prediction as Timing
@@ -50,6 +50,8 @@ from archinfer.report.region import outlines, speed_grid
 from archinfer.validation import Prediction as Published
 from archinfer.validation import Validation
 from tests import cli
+from tests.test_calibration import FakeBench
+from tests.test_validate import TEST_ROWS
 
 WSE3 = Hardware.load("wse-3")
 H100 = Hardware.load("h100-sxm")
@@ -384,3 +386,26 @@ def test_commands_draw(tmp_path, capsys) -> None:
     assert done.code == 0
     assert "nothing to draw" in done.err
     assert not none.exists()
+
+
+def test_calibrate_and_validate_draw(tmp_path, capsys, monkeypatch) -> None:
+    pytest.importorskip("matplotlib", reason="the extra 'plot' is not installed")
+    monkeypatch.setattr(calibration, "HostBench", lambda *_, **__: FakeBench(0.01))
+    picture = tmp_path / "calibrate.svg"
+    done = cli.run(capsys, "calibrate", "--quick", "--plot", str(picture))
+    assert done.code == 0
+    assert done.err.endswith(f"wrote {picture}\n")
+    text = picture.read_text(encoding="utf-8")
+    for words in ("GFLOP/s", "held-out shapes", "measured tokens/s of one sequence"):
+        assert f">{words}<" in text
+    rows = tmp_path / "rows.yaml"
+    rows.write_text(TEST_ROWS)
+    picture = tmp_path / "validate.svg"
+    done = cli.run(
+        capsys, "validate", "--test", str(rows), "--no-inverse", "--floor", "0",
+        "--plot", str(picture),
+    )  # fmt: skip
+    assert done.code == 0
+    text = picture.read_text(encoding="utf-8")
+    for words in ("published tokens/s of one user", "bandwidth roofline", "archinfer"):
+        assert f">{words}<" in text
