@@ -116,8 +116,9 @@ def build(
 ) -> Architecture | None:
     """An architecture of whole sizes with at most these totals and close to them.
 
-    Hidden size: the family's, to a multiple of 128 (512 above 4096). MoE: 8 routed experts and a shared one of the
-    same width a token, the width a multiple of 128, as many experts as `total` allows.
+    Hidden size: the family's, to a multiple of 128 (512 above 4096). MoE: 8 routed experts and a
+    shared one of the same width a token, the width a multiple of 128, as many experts as `total`
+    allows.
 
     Returns:
         None where no whole sizes come near (an expert narrower than 128).

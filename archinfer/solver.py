@@ -131,9 +131,7 @@ def mappings(
     return joined[0], joined[1], joined[2]
 
 
-def placements(
-    question: Question, layers: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def placements(question: Question, layers: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Every way to place whole layers on the question's nodes, or the one that it forces.
 
     Returns:

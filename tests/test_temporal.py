@@ -234,9 +234,7 @@ def test_scaling_is_the_derivative(hardware: Hardware, group: float, traffic: Tr
         assert time.scaling[name] == pytest.approx(slope, rel=1e-3, abs=1e-9), name
 
 
-ANY = st.tuples(
-    st.floats(1e9, 1e11), st.floats(1.0, 30.0), st.integers(8, 120), st.integers(0, 7)
-)
+ANY = st.tuples(st.floats(1e9, 1e11), st.floats(1.0, 30.0), st.integers(8, 120), st.integers(0, 7))
 
 
 @given(ANY, st.floats(1.01, 4.0), st.sampled_from([4.5, 8.0, 16.0]), st.integers(0, 4))
