@@ -57,8 +57,8 @@ class Bench(Protocol):
         """Seconds of `steps` decode steps, after one that is not timed."""
         ...
 
-    def read_bytes_per_s(self) -> dict[str, float]:
-        """Speed of one pass over the buffer, by kernel."""
+    def read_bytes_per_s(self, size_bytes: float) -> dict[str, float]:
+        """Speed of reading about so much of a buffer beyond the caches, by kernel."""
         ...
 
     def matmul_flops_per_s(self) -> float:
@@ -84,7 +84,8 @@ class HostBench:
     def __init__(self, threads: int | None = None) -> None:
         self._threads = threads or os.cpu_count() or 1
         self._decoders: dict[Point, Decoder] = {}
-        self._kernels: dict[tuple[str, int], Callable[[], object]] = {}
+        self._buffer: Array | None = None
+        self._at = 0
         self._pool: ThreadPoolExecutor | None = None
         self._matrix: Array = np.ones((MATMUL, MATMUL), dtype=np.float32)
         self._product: Array = np.empty_like(self._matrix)
@@ -96,11 +97,8 @@ class HostBench:
     def open(self, buffer_bytes: float) -> None:
         """Allocate the buffer that is read."""
         self._pool = ThreadPoolExecutor(self._threads)
-        memory = buffer(buffer_bytes)
-        self._kernels = {
-            (name, memory.nbytes): kernel
-            for name, kernel in read_kernels(memory, self._pool).items()
-        }
+        self._buffer = buffer(buffer_bytes)
+        self._at = 0
 
     def build(self, points: Sequence[Point], seed: int) -> Iterator[Point]:
         """Build models and decoders; one `Weights` for all points of a model."""
@@ -135,9 +133,16 @@ class HostBench:
         decoder.position = point.context_tokens - 1
         decoder.decode(tokens)
 
-    def read_bytes_per_s(self) -> dict[str, float]:
-        """One pass of each kernel over the buffer."""
-        return {name: size / _seconds(kernel) for (name, size), kernel in self._kernels.items()}
+    def read_bytes_per_s(self, size_bytes: float) -> dict[str, float]:
+        """Each kernel once over the next part of the buffer."""
+        assert self._buffer is not None and self._pool is not None
+        count = min(max(round(size_bytes / self._buffer[0].nbytes), 1), len(self._buffer))
+        if self._at + count > len(self._buffer):
+            self._at = 0
+        part = self._buffer[self._at : self._at + count]
+        self._at += count
+        kernels = read_kernels(part, self._pool)
+        return {name: part.nbytes / _seconds(kernel) for name, kernel in kernels.items()}
 
     def matmul_flops_per_s(self) -> float:
         """One product of square float32 matrices."""
@@ -167,7 +172,7 @@ class HostBench:
     def close(self) -> None:
         """Drop models, buffer and threads."""
         self.free()
-        self._kernels = {}
+        self._buffer = None
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None

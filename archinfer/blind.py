@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from archinfer.bench import Bench, HostBench, low, opened
-from archinfer.calibration import Settings, fits_alone
+from archinfer.calibration import READ_BYTES, Settings, fits_alone
 from archinfer.calibration_design import Point
 from archinfer.family import FamilyRules
 from archinfer.inference import infer
@@ -410,13 +410,13 @@ def _timed(bench: Bench, point: Point, seed: int, hardware: Hardware) -> float:
     times: list[float] = []
     start = bench.now()
     for visit in range(VISITS[1]):
-        before = max(bench.read_bytes_per_s().values())
+        before = max(bench.read_bytes_per_s(READ_BYTES).values())
         part_s = 0.0
         while part_s < VISITS_S / VISITS[0]:
             new = bench.decode_s(point, VISIT_STEPS)
             part_s += sum(new)
             times += new
-        after = max(bench.read_bytes_per_s().values())
+        after = max(bench.read_bytes_per_s(READ_BYTES).values())
         enough = visit + 1 >= VISITS[0] and min(before, after) >= QUIET * ceiling
         if enough or bench.now() - start > VISITS[1] * VISITS_S:
             break

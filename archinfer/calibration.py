@@ -49,10 +49,15 @@ __all__ = ["Calibration", "Routing", "Settings", "calibrate", "counted_chain", "
 Progress = Callable[[str, float], None]
 """Called with what is being done and the part of it that is done, 0 to 1."""
 
-ROUNDS_LEAST = 3
+ROUNDS_LEAST = 6
+PATIENCE = 2.5
+"""Most time that the least number of rounds may take, in budgets."""
 VISIT_S = 0.03
 """Time spent on a shape in one round, within STEPS steps."""
 STEPS = (2, 8)
+READ_EVERY = 3
+READ_BYTES = 64e6
+"""Read between timings: a step's worth, from a buffer several times as large as any cache."""
 FIT_LEAST = 7
 HELDOUT_LEAST = 2
 ROUTING_BATCHES = (2, 4, 8, 16, 32)
@@ -304,7 +309,7 @@ def _timings(bench: Bench, wanted: Plan, settings: Settings, tell: Progress) -> 
     products: list[float] = []
     budget_s = settings.times_s[0]
     start, rounds = bench.now(), 0
-    while rounds < ROUNDS_LEAST or bench.now() - start < budget_s:
+    while _goes_on(bench.now() - start, budget_s, rounds):
         order = list(wanted.points)
         shuffled.shuffle(order)
         for i, point in enumerate(order):
@@ -314,7 +319,8 @@ def _timings(bench: Bench, wanted: Plan, settings: Settings, tell: Progress) -> 
             spent = (bench.now() - start) / budget_s if budget_s > 0 else 1.0
             least = (rounds + i / len(order)) / ROUNDS_LEAST
             tell("timing decode steps", min(spent, least, 1.0))
-        _read_once(bench, reads)
+            if i % READ_EVERY == 0:
+                _read_once(bench, reads, READ_BYTES)
         products.append(1.0 / bench.matmul_flops_per_s())
         rounds += 1
     bench.free()
@@ -323,8 +329,15 @@ def _timings(bench: Bench, wanted: Plan, settings: Settings, tell: Progress) -> 
     return _Timings(seconds, unrest, _ceiling(reads), 1.0 / low(products), rounds)
 
 
-def _read_once(bench: Bench, reads: dict[str, list[float]]) -> None:
-    for name, speed in bench.read_bytes_per_s().items():
+def _goes_on(spent_s: float, budget_s: float, rounds: int) -> bool:
+    """Whether another round follows: enough of them, but not for ever on a busy machine."""
+    if rounds < ROUNDS_LEAST:
+        return rounds < 1 or spent_s < PATIENCE * budget_s
+    return spent_s < budget_s
+
+
+def _read_once(bench: Bench, reads: dict[str, list[float]], size_bytes: float) -> None:
+    for name, speed in bench.read_bytes_per_s(size_bytes).items():
         reads.setdefault(name, []).append(1.0 / speed)
 
 
@@ -336,6 +349,9 @@ def _ceiling(reads: Mapping[str, Sequence[float]]) -> float:
 def _bandwidth(bench: Bench, settings: Settings, tell: Progress) -> Bandwidth:
     config = bandwidth_config(settings.memory_bytes, settings.quick)
     point = Point(config, 64)
+    shape = point.shape
+    # The embedding table is stored and looked up, not read.
+    read = (float(shape.active_params) - float(shape.lookup_params)) * BITS / 8.0
     tell("decode against read bandwidth", 0.0)
     for _ in bench.build([point], settings.seed):
         pass
@@ -343,16 +359,13 @@ def _bandwidth(bench: Bench, settings: Settings, tell: Progress) -> Bandwidth:
     times: list[float] = []
     budget_s = settings.times_s[1]
     start, rounds = bench.now(), 0
-    while rounds < ROUNDS_LEAST or bench.now() - start < budget_s:
+    while _goes_on(bench.now() - start, budget_s, rounds):
         times += bench.decode_s(point, 3)
-        _read_once(bench, reads)
+        _read_once(bench, reads, read)
         rounds += 1
         spent = (bench.now() - start) / budget_s if budget_s > 0 else 1.0
         tell("decode against read bandwidth", min(spent, rounds / ROUNDS_LEAST, 1.0))
     bench.free()
-    shape = point.shape
-    # The embedding table is stored and looked up, not read.
-    read = (float(shape.active_params) - float(shape.lookup_params)) * BITS / 8.0
     return Bandwidth(read, read / low(times), _ceiling(reads))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from archinfer.threads import cores
 from archinfer.units import format_quantity
 
 if TYPE_CHECKING:
@@ -47,19 +48,13 @@ class Host:
         """The machine that this runs on."""
         return cls(
             cpu_name(),
-            _cores() if threads is None else min(threads, _cores()),
+            cores() if threads is None else min(threads, cores()),
             memory_bytes(),
             datetime.date.today().isoformat(),
             command,
             read_bytes_per_s,
             matmul_flops_per_s,
         )
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def cpu_name() -> str:

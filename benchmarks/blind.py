@@ -31,9 +31,11 @@ def main() -> int:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    if args.threads is not None:
-        for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-            os.environ[name] = str(args.threads)
+    from archinfer.threads import limit_threads, threads_for
+
+    threads, why = threads_for(args.threads)
+    limit_threads(threads)
+    print(f"threads: {threads} ({why})")
 
     from archinfer.blind import blind_test
     from archinfer.calibration import Settings, calibrate
@@ -41,7 +43,7 @@ def main() -> int:
 
     noisy, good = 0, 0
     for run in range(args.runs):
-        settings = Settings(args.quick, args.memory, args.seed + run, threads=args.threads)
+        settings = Settings(args.quick, args.memory, args.seed + run, threads=threads)
         load = os.getloadavg()[0]
         try:
             found = calibrate(settings)

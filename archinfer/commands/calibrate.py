@@ -18,7 +18,6 @@ __all__ = ["calibrate"]
 
 INTERRUPTED = 130
 BLIND_CASES = 20
-THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def calibrate(
@@ -46,8 +45,8 @@ def calibrate(
         int | None,
         typer.Option(
             min=1,
-            help="Threads of matrix products; 1 is steadier on a shared machine. "
-            "Default: all cores.",
+            help="Threads of matrix products. Default: all cores; 1 where other programs keep "
+            "the machine busy, since that is far steadier.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, order and blind models.")] = 0,
@@ -58,11 +57,11 @@ def calibrate(
 
     Exits with 1, and prints no fit, where held-out shapes show that the machine was too noisy.
     """
-    if threads is not None:
-        import os
+    from archinfer.threads import cores, limit_threads, threads_for
 
-        # Read once, when the libraries are loaded: before anything imports NumPy.
-        os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
+    # Before anything imports NumPy.
+    used, why = threads_for(threads)
+    limit_threads(used)
     from archinfer.calibration import Settings
     from archinfer.commands.common import print_csv, print_json, print_markdown, read_count, warn
     from archinfer.commands.pictures import check_targets, write_files
@@ -80,9 +79,11 @@ def calibrate(
         quick=quick,
         memory_bytes=budget,
         seed=seed,
-        threads=threads,
-        command=_command(quick, memory, threads, seed),
+        threads=used,
+        command=_command(quick, memory, used, seed),
     )
+    if threads is None and used < cores():
+        typer.echo(f"note: measuring with {used} thread: {why} (--threads N)", err=True)
     try:
         found = _run(settings, cases if blind else 0)
         for name in found.skipped:
@@ -115,14 +116,11 @@ def calibrate(
         report.print_calibration(found)
 
 
-def _command(quick: bool, memory: str, threads: int | None, seed: int) -> str:
+def _command(quick: bool, memory: str, threads: int, seed: int) -> str:
     words = ["archinfer calibrate"]
     if quick:
         words.append("--quick")
-    words.append(f"--memory {memory}")
-    if threads is not None:
-        words.append(f"--threads {threads}")
-    words.append(f"--seed {seed}")
+    words += [f"--memory {memory}", f"--threads {threads}", f"--seed {seed}"]
     return " ".join(words)
 
 
