@@ -132,6 +132,7 @@ class Answer:
         ranges: total_params, active_params, layers, nodes; empty where infeasible.
         by_weights: for each weight format the ranges as (low, high).
         architectures: concrete designs inside.
+        architectures_wanted: how many were asked for.
         conflict: why nothing is feasible, else None.
         sensitivity: what the speed reads of each quantity, around the first architecture.
         posterior: what an observed speed says, else None.
@@ -145,6 +146,7 @@ class Answer:
     architectures: tuple[Design, ...]
     conflict: Conflict | None
     sensitivity: tuple[Sensitivity, ...] = ()
+    architectures_wanted: int = 0
     posterior: Any = None
     comparisons: tuple[Any, ...] = ()
     notes: tuple[str, ...] = field(default=())
@@ -231,6 +233,7 @@ def answer(question: Question, architectures: int = 8) -> Answer:
         found,
         None,
         sensitivity(question, found[0]) if found else (),
+        architectures,
         notes=(idle,) if most < question.nodes[1] else (),
     )
 

@@ -1,11 +1,11 @@
 """Every exception that archinfer raises on purpose.
 
-    ArchinferError
-    ├── InputError          something the user wrote is wrong: one line, exit code 2
-    │   ├── UnitError       a quantity or range that cannot be read
-    │   ├── FileError       a file: carries path and line
-    │   └── UnknownNameError  a name that is not known: carries the nearest valid ones
-    └── MeasurementError    this machine could not be measured well enough to trust the result
+ArchinferError
+├── InputError          something the user wrote is wrong: one line, exit code 2
+│   ├── UnitError       a quantity or range that cannot be read
+│   ├── FileError       a file: carries path and line
+│   └── UnknownNameError  a name that is not known: carries the nearest valid ones
+└── MeasurementError    this machine could not be measured well enough to trust the result
 """
 
 from __future__ import annotations

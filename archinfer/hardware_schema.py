@@ -153,12 +153,10 @@ class Constants(_Strict):
     accepted_tokens_per_pass: Accepted
     cycles_per_weight: Uncertain[Annotated[float, Read("cycles_per_weight")]] | None = None
     fixed_time_per_token: Uncertain[Annotated[float, Read("fixed_time_per_token")]] | None = None
-    kv_bandwidth_efficiency: (
-        Uncertain[Annotated[float, Read("kv_bandwidth_efficiency")]] | None
-    ) = None
-    fixed_time_per_expert: (
-        Uncertain[Annotated[float, Read("fixed_time_per_expert")]] | None
-    ) = None
+    kv_bandwidth_efficiency: Uncertain[Annotated[float, Read("kv_bandwidth_efficiency")]] | None = (
+        None
+    )
+    fixed_time_per_expert: Uncertain[Annotated[float, Read("fixed_time_per_expert")]] | None = None
     compute_overlap: Exact[Annotated[float, Read("compute_overlap")]] | None = None
     routed_layer_factor: Uncertain[Annotated[float, Read("routed_layer_factor")]] | None = None
 

@@ -62,9 +62,18 @@ def assumptions(answer: Answer) -> str:
     for name in ("total", "active", "layers"):
         limits = getattr(q, name)
         if limits != (0.0, math.inf):
-            parts.append(f"{name} {compact(limits[0])} to {compact(limits[1])}")
+            parts.append(f"{name} {_span(*limits)}")
     parts += [f"{change} (set by hand)" for change in q.overrides]
     return "; ".join(parts) + "."
+
+
+def _span(low: float, high: float) -> str:
+    """A range in words."""
+    if low == high:
+        return compact(low)
+    if math.isinf(high):
+        return f"at least {compact(low)}"
+    return f"{compact(low)} to {compact(high)}" if low > 0 else f"at most {compact(high)}"
 
 
 def sentence(answer: Answer) -> str:
@@ -245,6 +254,8 @@ def print_answer(answer: Answer, explain: bool = False) -> None:
 def _print_architectures(console: Console, answer: Answer) -> None:
     headings, rows = short_rows(answer.architectures)
     if not rows:
+        if not answer.architectures_wanted:
+            return
         console.print("No buildable architecture of whole heads and experts lies in the region.\n")
         return
     title = "Architectures that would work (experts: used/routed; needs: accepted tokens a pass)"
