@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from archinfer.moe.config import MoEConfig
 from archinfer.moe.counters import Counters
 from archinfer.moe.decoder import Decoder
 from archinfer.moe.weights import Array, Weights
+from archinfer.threads import cores
+
+if TYPE_CHECKING:
+    from archinfer.decode_bandwidth import Bandwidth
 
 __all__ = ["LOW_QUANTILE", "Bench", "HostBench", "low"]
 
@@ -69,6 +73,10 @@ class Bench(Protocol):
         """Distinct experts of one layer that a batch used, mean over layers and steps."""
         ...
 
+    def bandwidth(self, memory_bytes: float, quick: bool, budget_s: float, seed: int) -> Bandwidth:
+        """Decode of a large model on all cores against reading."""
+        ...
+
     def free(self) -> None:
         """Give back all models."""
         ...
@@ -79,10 +87,14 @@ class Bench(Protocol):
 
 
 class HostBench:
-    """This machine."""
+    """This machine.
+
+    Args:
+        threads: that matrix products use; None: all cores. Ceilings are those of all cores.
+    """
 
     def __init__(self, threads: int | None = None) -> None:
-        self._threads = threads or os.cpu_count() or 1
+        self._threads = threads
         self._decoders: dict[Point, Decoder] = {}
         self._buffer: Array | None = None
         self._at = 0
@@ -96,7 +108,7 @@ class HostBench:
 
     def open(self, buffer_bytes: float) -> None:
         """Allocate the buffer that is read."""
-        self._pool = ThreadPoolExecutor(self._threads)
+        self._pool = ThreadPoolExecutor(os.cpu_count() or 1)
         self._buffer = buffer(buffer_bytes)
         self._at = 0
 
@@ -146,8 +158,17 @@ class HostBench:
 
     def matmul_flops_per_s(self) -> float:
         """One product of square float32 matrices."""
-        seconds = _seconds(lambda: np.matmul(self._matrix, self._matrix, out=self._product))
-        return 2.0 * MATMUL**3 / seconds
+        # On all cores: by threads of our own where the library has only some.
+        parts = 1 if self._threads is None else -(-cores() // self._threads)
+        rows = np.array_split(self._matrix, parts)
+        outs = np.array_split(self._product, parts)
+
+        def product(i: int) -> None:
+            np.matmul(rows[i], self._matrix, out=outs[i])
+
+        assert self._pool is not None
+        pool = self._pool
+        return 2.0 * MATMUL**3 / _seconds(lambda: list(pool.map(product, range(parts))))
 
     def experts_hit(self, config: MoEConfig, batch: int, steps: int, seed: int) -> float:
         """Counted by the router while `batch` random prompts are continued."""
@@ -163,6 +184,12 @@ class HostBench:
             logits = decoder.decode(np.argmax(logits, axis=1), count)
             hit.append(float(np.mean(count.experts_hit)))
         return float(np.mean(hit))
+
+    def bandwidth(self, memory_bytes: float, quick: bool, budget_s: float, seed: int) -> Bandwidth:
+        """In a process of its own."""
+        from archinfer.decode_bandwidth import in_child
+
+        return in_child(memory_bytes, quick, budget_s, seed)
 
     def free(self) -> None:
         """Drop all models."""

@@ -9,15 +9,17 @@ host's profile, nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from archinfer.bench import Bench, HostBench, low, opened
-from archinfer.calibration import READ_BYTES, Settings, fits_alone
-from archinfer.calibration_design import Point
+from archinfer.bench import LOW_QUANTILE, Bench, HostBench, low, opened
+from archinfer.calibration import ROUNDS_LEAST, STEPS, VISIT_S, Settings
+from archinfer.calibration_design import Point, model_bytes, point_bytes
+from archinfer.calibration_fit import Prediction
+from archinfer.errors import MeasurementError
 from archinfer.family import FamilyRules
 from archinfer.inference import infer
 from archinfer.moe.config import MoEConfig
@@ -36,12 +38,14 @@ PINNED = 2.0
 """A quantity is pinned where its 90 % interval spans less than this factor."""
 
 HEAD = 128
-VISITS = (2, 6)
-VISIT_STEPS = 8
-VISITS_S = 0.6
-QUIET = 0.85
-"""Part of the calibrated read ceiling that reading must reach beside a timing; below it something
-else runs, and the model is timed again."""
+WEIGHTS_SHARE = 0.7
+"""Part of the memory budget that one group of models takes."""
+QUICK_S, FULL_S = (4.0, 20.0), (10.0, 90.0)
+"""Least and most seconds of timing a group."""
+CALM = 1.05
+"""A reference within this factor of its calibrated time: the machine is as it was."""
+DRIFT = 1.2
+"""Beyond this factor it is not, and speeds say nothing about sizes."""
 
 
 def _line(*coefficients: float, sd: float) -> Regression:
@@ -373,8 +377,12 @@ def blind_test(
     bench: Bench | None = None,
     progress: Callable[[str, float], None] | None = None,
     scaled: Scaled = SCALED,
+    reference: Prediction | None = None,
 ) -> BlindTest:
     """Time models drawn at random and ask the solver what they are.
+
+    Models are timed in groups, each as many as the memory budget holds, in turns with a shape
+    that the calibration has timed: a group goes on until that one is as fast as it was.
 
     Args:
         hardware: this machine's profile.
@@ -383,45 +391,89 @@ def blind_test(
         bench: what is timed; None: this machine.
         progress: told what is going on.
         scaled: the family.
+        reference: a shape of the calibration with its speed; None: the machine is believed.
+
+    Raises:
+        MeasurementError: the machine stays slower than when it was calibrated.
     """
     rng = np.random.default_rng([settings.seed, 1])
-    found: list[BlindCase] = []
+    points: list[Point] = []
     skipped: list[str] = []
-    buffer_bytes = min(0.4e9, 0.2 * settings.memory_bytes)
-    with opened(HostBench(settings.threads) if bench is None else bench, buffer_bytes) as machine:
-        while len(found) < cases and len(skipped) <= 10 * cases:
-            config = draw(scaled, rng)
-            point = Point(config, scaled.context_tokens)
-            if not fits_alone(config, settings):
-                skipped.append(point.name)
-                continue
-            if progress is not None:
-                progress("blind test", len(found) / cases)
-            seconds = _timed(machine, point, settings.seed + len(found), hardware)
-            found.append(ask(hardware, config, 1.0 / seconds, scaled))
+    room = WEIGHTS_SHARE * settings.memory_bytes
+    while len(points) < cases and len(skipped) <= 10 * cases:
+        point = Point(draw(scaled, rng), scaled.context_tokens)
+        if taken_bytes(point) > room:
+            skipped.append(point.name)
+        else:
+            points.append(point)
+    found: list[BlindCase] = []
+    with opened(HostBench(settings.threads) if bench is None else bench, 1.0) as machine:
+        for group in _groups(points, room):
+
+            def tell(part: float, done: int = len(found), size: int = len(group)) -> None:
+                if progress is not None:
+                    progress("blind test", (done + part * size) / len(points))
+
+            seconds = _timed(machine, group, settings, reference, tell)
+            found += [ask(hardware, point.config, 1.0 / seconds[point], scaled) for point in group]
     return BlindTest(tuple(found), tuple(skipped), scaled)
 
 
-def _timed(bench: Bench, point: Point, seed: int, hardware: Hardware) -> float:
-    """Seconds of one decode step; timed again while something else runs."""
-    for _ in bench.build([point], seed):
+def taken_bytes(point: Point) -> float:
+    """Bytes of a model with its cache and buffers."""
+    return model_bytes(point.config) + point_bytes(point)
+
+
+def _groups(points: Sequence[Point], room: float) -> list[list[Point]]:
+    """Points in order, as many at once as there is room for."""
+    groups: list[list[Point]] = []
+    left = 0.0
+    for point in points:
+        if taken_bytes(point) > left:
+            groups.append([])
+            left = room
+        groups[-1].append(point)
+        left -= taken_bytes(point)
+    return groups
+
+
+def _timed(
+    bench: Bench,
+    group: Sequence[Point],
+    settings: Settings,
+    reference: Prediction | None,
+    tell: Callable[[float], None],
+) -> dict[Point, float]:
+    """Seconds of one decode step of each model."""
+    known = [] if reference is None else [reference.point]
+    points = [*group, *known]
+    for _ in bench.build(points, settings.seed):
         pass
-    ceiling = float(hardware.bandwidth_bytes_per_s)
-    times: list[float] = []
-    start = bench.now()
-    for visit in range(VISITS[1]):
-        before = max(bench.read_bytes_per_s(READ_BYTES).values())
-        part_s = 0.0
-        while part_s < VISITS_S / VISITS[0]:
-            new = bench.decode_s(point, VISIT_STEPS)
-            part_s += sum(new)
-            times += new
-        after = max(bench.read_bytes_per_s(READ_BYTES).values())
-        enough = visit + 1 >= VISITS[0] and min(before, after) >= QUIET * ceiling
-        if enough or bench.now() - start > VISITS[1] * VISITS_S:
+    times: dict[Point, list[float]] = {point: [] for point in points}
+    least_s, most_s = QUICK_S if settings.quick else FULL_S
+    start, rounds, drift = bench.now(), 0, 1.0
+    while True:
+        for point in points:
+            before = times[point]
+            steps = VISIT_S / min(before) if before else 0.0
+            before += bench.decode_s(point, int(np.clip(steps, *STEPS)))
+        rounds += 1
+        spent_s = bench.now() - start
+        if reference is not None:
+            # Twice the quantile: every other model then has calm steps below its own.
+            ahead = float(np.quantile(times[reference.point], 2.0 * LOW_QUANTILE))
+            drift = ahead * reference.measured_tokens_per_s
+        tell(min(spent_s / least_s, 1.0))
+        calm = drift <= CALM and rounds >= ROUNDS_LEAST and spent_s >= least_s
+        if calm or (spent_s >= most_s and rounds >= ROUNDS_LEAST):
             break
     bench.free()
-    return low(times)
+    if drift > DRIFT:
+        raise MeasurementError(
+            "the machine was too noisy for the blind test: a shape that it was calibrated with "
+            f"takes {drift:.2f} times as long as then; try again when nothing else runs"
+        )
+    return {point: low(times[point]) for point in group}
 
 
 def ask(

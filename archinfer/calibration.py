@@ -16,12 +16,9 @@ import numpy as np
 
 from archinfer.bench import Bench, HostBench, low, opened
 from archinfer.calibration_design import (
-    BITS,
     Plan,
     Point,
-    bandwidth_config,
     even_hit,
-    model_bytes,
     plan,
     routing_config,
 )
@@ -35,6 +32,7 @@ from archinfer.calibration_fit import (
     predictions,
 )
 from archinfer.calibration_transfer import Transferable
+from archinfer.decode_bandwidth import Bandwidth
 from archinfer.errors import InputError, MeasurementError
 from archinfer.host import Host, profile_data, profile_hardware, profile_text
 from archinfer.moe import Counters, Decoder, MoEConfig, Weights
@@ -72,7 +70,7 @@ class Settings:
         memory_bytes: most memory that anything takes.
         seed: of weights and of the order of timings.
         command: how it was called, for provenance.
-        threads: that read memory (and, if the caller saw to it, multiply); None: all cores.
+        threads: that matrix products use; the caller saw to it (`archinfer.threads`).
         rounds_s, bandwidth_s: seconds for the rounds of shapes and for the decode-bandwidth
             model; None: as quick or full.
         points: another design.
@@ -82,7 +80,7 @@ class Settings:
     memory_bytes: float = 4e9
     seed: int = 0
     command: str = "archinfer calibrate"
-    threads: int | None = None
+    threads: int = 1
     rounds_s: float | None = None
     bandwidth_s: float | None = None
     points: tuple[Point, ...] | None = None
@@ -95,20 +93,6 @@ class Settings:
             default[0] if self.rounds_s is None else self.rounds_s,
             default[1] if self.bandwidth_s is None else self.bandwidth_s,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Bandwidth:
-    """Decode of one large model against reading, in turns."""
-
-    active_weight_bytes: float
-    decode_bytes_per_s: float
-    read_bytes_per_s: float
-
-    @property
-    def fraction(self) -> float:
-        """Part of the read ceiling that decode reaches."""
-        return self.decode_bytes_per_s / self.read_bytes_per_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +165,12 @@ class Calibration:
     def coefficients(self) -> dict[str, Coefficient]:
         """See `MachineFit.coefficients`."""
         return self.fit.coefficients()
+
+    @property
+    def reference(self) -> Prediction:
+        """The fitted shape of median time: what a later measurement can hold the machine to."""
+        ordered = sorted(self.fitted, key=lambda p: p.measured_tokens_per_s)
+        return ordered[len(ordered) // 2]
 
     @property
     def profile(self) -> str:
@@ -286,9 +276,12 @@ def calibrate(
         HostBench(settings.threads) if bench is None else bench, wanted.buffer_bytes
     ) as machine:
         timings = _timings(machine, wanted, settings, tell)
-        bandwidth = _bandwidth(machine, settings, tell)
         tell("routing", 0.0)
         routing = _routing(machine, settings)
+    tell("decode against read bandwidth", 0.0)
+    bandwidth = machine.bandwidth(
+        settings.memory_bytes, settings.quick, settings.times_s[1], settings.seed
+    )
     tell("fit", 0.0)
     host = Host.here(
         settings.command, settings.threads, timings.read_bytes_per_s, timings.matmul_flops_per_s
@@ -344,29 +337,6 @@ def _read_once(bench: Bench, reads: dict[str, list[float]], size_bytes: float) -
 def _ceiling(reads: Mapping[str, Sequence[float]]) -> float:
     """Bytes per second of the fastest kernel."""
     return max(1.0 / low(inverse) for inverse in reads.values())
-
-
-def _bandwidth(bench: Bench, settings: Settings, tell: Progress) -> Bandwidth:
-    config = bandwidth_config(settings.memory_bytes, settings.quick)
-    point = Point(config, 64)
-    shape = point.shape
-    # The embedding table is stored and looked up, not read.
-    read = (float(shape.active_params) - float(shape.lookup_params)) * BITS / 8.0
-    tell("decode against read bandwidth", 0.0)
-    for _ in bench.build([point], settings.seed):
-        pass
-    reads: dict[str, list[float]] = {}
-    times: list[float] = []
-    budget_s = settings.times_s[1]
-    start, rounds = bench.now(), 0
-    while _goes_on(bench.now() - start, budget_s, rounds):
-        times += bench.decode_s(point, 3)
-        _read_once(bench, reads, read)
-        rounds += 1
-        spent = (bench.now() - start) / budget_s if budget_s > 0 else 1.0
-        tell("decode against read bandwidth", min(spent, rounds / ROUNDS_LEAST, 1.0))
-    bench.free()
-    return Bandwidth(read, read / low(times), _ceiling(reads))
 
 
 def _routing(bench: Bench, settings: Settings) -> Routing:
@@ -505,13 +475,3 @@ def check(heldout: Sequence[Prediction], unrest: float) -> None:
         f"{HELDOUT_WORST:.0%}), and repeated steps by {unrest:.0%}; "
         "try again when nothing else runs"
     )
-
-
-def largest_model_bytes(settings: Settings) -> float:
-    """Most bytes of weights that one model may have beside buffer and interpreter."""
-    return 0.6 * settings.memory_bytes
-
-
-def fits_alone(config: MoEConfig, settings: Settings) -> bool:
-    """Whether a model alone stays within the memory budget."""
-    return model_bytes(config) <= largest_model_bytes(settings)

@@ -37,9 +37,9 @@ __all__ = [
 ]
 
 CONSTANTS: Final[dict[str, tuple[float, float]]] = {
-    "bandwidth_efficiency": (0.7, 0.7),
-    "kv_bandwidth_efficiency": (0.4, 1.0),
-    "compute_efficiency": (0.3, 1.0),
+    "bandwidth_efficiency": (0.5, 1.5),
+    "kv_bandwidth_efficiency": (0.3, 1.5),
+    "compute_efficiency": (0.1, 1.5),
     "fixed_time_per_layer": (60e-6, 1.5),
     "fixed_time_per_expert": (15e-6, 1.5),
     "fixed_time_per_token": (50e-6, 1.5),

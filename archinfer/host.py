@@ -26,7 +26,8 @@ class Host:
 
     Attributes:
         cpu: name of the processor.
-        cores: that were used.
+        cores: that this process may use.
+        threads: that matrix products of the timed shapes use.
         memory_bytes: main memory.
         date: day of the measurement, ISO.
         command: that measured.
@@ -35,6 +36,7 @@ class Host:
 
     cpu: str
     cores: int
+    threads: int
     memory_bytes: float
     date: str
     command: str
@@ -43,12 +45,13 @@ class Host:
 
     @classmethod
     def here(
-        cls, command: str, threads: int | None, read_bytes_per_s: float, matmul_flops_per_s: float
+        cls, command: str, threads: int, read_bytes_per_s: float, matmul_flops_per_s: float
     ) -> Host:
         """The machine that this runs on."""
         return cls(
             cpu_name(),
-            cores() if threads is None else min(threads, cores()),
+            cores(),
+            threads,
             memory_bytes(),
             datetime.date.today().isoformat(),
             command,
@@ -117,7 +120,8 @@ def profile_data(
     data: dict[str, Any] = {
         "schema_version": 1,
         "name": "host",
-        "title": f"{host.cpu}, {host.cores} cores, float32 forward pass in NumPy",
+        "title": f"{host.cpu}, {host.cores} cores: a float32 forward pass in NumPy, "
+        f"{host.threads} thread{'s' if host.threads > 1 else ''}",
         "node": "machine",
         "execution": "temporal",
         "memory": {

@@ -1,21 +1,20 @@
 """How many threads matrix products use; decided before NumPy is loaded, so nothing heavy here.
 
-Products that are split over all cores wait for the slowest part. Where other programs run as well,
-a part waits for a core, and one product can take as long as a scheduler's time slice: a hundred
-times its own. One thread is then faster, and far steadier.
+OpenBLAS shares a product of one token among cores only where the matrix has more than about half
+a million numbers. On several threads the time of a byte therefore depends on the size of the
+matrix that it belongs to (measured on two cores: 12 GB/s below, up to 25 GB/s above), and each
+shared product waits for the slower core: where other programs run, for a time slice of the
+scheduler. On one thread a byte is a byte.
 """
 
 from __future__ import annotations
 
 import os
 
-__all__ = ["VARIABLES", "limit_threads", "threads_for"]
+__all__ = ["VARIABLES", "cores", "limit_threads", "with_all_cores"]
 
 VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Read once by the libraries, when they are loaded."""
-
-BUSY = 0.75
-"""Load average of others, in cores, from which the machine counts as shared."""
 
 
 def cores() -> int:
@@ -25,24 +24,11 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def threads_for(asked: int | None) -> tuple[int, str]:
-    """Threads to use and why: those asked for, those of the environment, 1 on a busy machine,
-    else all cores."""
-    if asked is not None:
-        return asked, "as asked"
-    for name in VARIABLES:
-        value = os.environ.get(name, "")
-        if value.isdecimal() and int(value) > 0:
-            return int(value), f"{name}={value}"
-    try:
-        load = os.getloadavg()[0]
-    except (AttributeError, OSError):
-        load = 0.0
-    if cores() > 1 and load > BUSY:
-        return 1, f"other programs keep {load:.1f} cores busy"
-    return cores(), "all cores"
-
-
 def limit_threads(threads: int) -> None:
     """Let libraries that are loaded from now on use so many threads."""
     os.environ.update(dict.fromkeys(VARIABLES, str(threads)))
+
+
+def with_all_cores() -> dict[str, str]:
+    """The environment of a child whose matrix products use all cores."""
+    return dict(os.environ) | dict.fromkeys(VARIABLES, str(cores()))

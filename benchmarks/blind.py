@@ -28,14 +28,12 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=20)
     parser.add_argument("--memory", type=float, default=4e9)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--threads", type=int)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    from archinfer.threads import limit_threads, threads_for
+    from archinfer.threads import limit_threads
 
-    threads, why = threads_for(args.threads)
-    limit_threads(threads)
-    print(f"threads: {threads} ({why})")
+    limit_threads(args.threads)
 
     from archinfer.blind import blind_test
     from archinfer.calibration import Settings, calibrate
@@ -43,7 +41,7 @@ def main() -> int:
 
     noisy, good = 0, 0
     for run in range(args.runs):
-        settings = Settings(args.quick, args.memory, args.seed + run, threads=threads)
+        settings = Settings(args.quick, args.memory, args.seed + run, threads=args.threads)
         load = os.getloadavg()[0]
         try:
             found = calibrate(settings)
@@ -57,7 +55,12 @@ def main() -> int:
             f"of reading; repeats differ by {found.unrest:.0%}",
             flush=True,
         )
-        tested = blind_test(found.hardware, settings, args.cases)
+        try:
+            tested = blind_test(found.hardware, settings, args.cases, reference=found.reference)
+        except MeasurementError as error:
+            noisy += 1
+            print(f"  {error}")
+            continue
         print(f"  region holds {tested.coverage_region:.0%} of {len(tested.cases)} models")
         for name in ("total_params", "active_params", "layers"):
             s = tested.summary(name)

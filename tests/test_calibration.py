@@ -24,9 +24,10 @@ from archinfer.calibration_design import (
     plan,
     point_bytes,
 )
-from archinfer.calibration_fit import CONSTANTS, fit_machine, pass_time, predictions
+from archinfer.calibration_fit import CONSTANTS, Prediction, fit_machine, pass_time, predictions
 from archinfer.calibration_transfer import apply, read_calibration
 from archinfer.cost import decode_time
+from archinfer.decode_bandwidth import Bandwidth, in_child, measure
 from archinfer.deployment import Mapping
 from archinfer.errors import FileError, InputError, MeasurementError
 from archinfer.hardware import KEYS, Hardware
@@ -45,7 +46,7 @@ TRUTH = {
     "fixed_time_per_expert": 22e-6,
     "fixed_time_per_token": 300e-6,
 }
-HOST = Host("a processor", 2, 24e9, "2026-01-02", "archinfer calibrate", 20e9, 150e9)
+HOST = Host("a processor", 2, 1, 24e9, "2026-01-02", "archinfer calibrate", 20e9, 150e9)
 MACHINE = profile_hardware(profile_data(HOST)).with_constants(TRUTH)
 READ, FLOPS = 20e9, 150e9
 
@@ -92,6 +93,9 @@ class FakeBench:
 
     def experts_hit(self, config: MoEConfig, batch: int, steps: int, seed: int) -> float:
         return float(experts_hit(0.8 * config.experts, config.experts_per_token, batch))
+
+    def bandwidth(self, memory_bytes: float, quick: bool, budget_s: float, seed: int) -> Bandwidth:
+        return Bandwidth(1e9, 0.9 * READ, READ)
 
     def free(self) -> None:
         pass
@@ -319,7 +323,7 @@ def test_json_keys(fake: FakeBench, capsys: pytest.CaptureFixture[str]) -> None:
     for p in held["points"]:
         ratio = p["predicted_tokens_per_s"] / p["measured_tokens_per_s"]
         assert p["error"] == pytest.approx(ratio - 1)
-    assert 0 < found["decode_bandwidth_fraction"] < 1
+    assert found["decode_bandwidth_fraction"] == pytest.approx(0.9)
     assert found["blind"] is None
     assert found["routing"]["evenness"] == pytest.approx(0.8, abs=1e-3)
 
@@ -602,6 +606,21 @@ def test_a_timed_step_does_the_work_that_the_cost_model_counts() -> None:
     assert count.total.kv_read_bytes == expected.kv_read_bytes
 
 
+def test_decode_bandwidth_in_a_child_counts_the_bytes_of_the_same_model() -> None:
+    config = bandwidth_config(2e8, quick=True)
+    shape = config.shape()
+    found = in_child(4e8, True, 0.0, 0)
+    # The embedding table is looked up, not read.
+    assert found.active_weight_bytes == 4 * (shape.active_params - shape.lookup_params)
+    assert found.fraction > 0
+    assert measure(2e8, True, 0.0, 0).active_weight_bytes == found.active_weight_bytes
+
+
+def test_a_child_that_fails_is_a_measurement_error() -> None:
+    with pytest.raises(MeasurementError, match="could not be measured"):
+        in_child(1e9, True, 0.0, -1)
+
+
 def test_the_real_machine_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     def tiny(hidden: int, layers: int, heldout: bool = False) -> Point:
         config = replace(TINY, hidden_size=hidden, layers=layers, heads=hidden // 32)
@@ -619,3 +638,29 @@ def test_the_real_machine_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.host.read_bytes_per_s > 0 and found.host.matmul_flops_per_s > 0
     assert found.hardware.name == "host" and found.rounds == 1
     assert 0.5 < found.routing.evenness <= 1.0
+
+
+class SlowingBench(FakeBench):
+    """A machine that is `factor` times slower until `until` seconds have passed."""
+
+    def __init__(self, factor: float, until: float) -> None:
+        super().__init__()
+        self.slower, self.until = factor, until
+
+    def decode_s(self, point: Point, steps: int) -> list[float]:
+        times = super().decode_s(point, steps)
+        return [t * self.slower for t in times] if self.clock < self.until else times
+
+
+def test_blind_test_waits_until_the_machine_is_as_it_was() -> None:
+    point = plan(4e9, quick=True).points[0]
+    speed = 1.0 / float(pass_time(MACHINE, point).total)
+    reference = Prediction(point, speed, speed)
+    machine, quick = known_machine(), Settings(quick=True)
+    waited = blind.blind_test(machine, quick, 3, SlowingBench(2.0, 6.0), reference=reference)
+    quiet = blind.blind_test(machine, quick, 3, FakeBench(), reference=reference)
+    assert [c.tokens_per_s for c in waited.cases] == pytest.approx(
+        [c.tokens_per_s for c in quiet.cases], rel=1e-6
+    )
+    with pytest.raises(MeasurementError, match=r"blind test.*2\.00 times as long"):
+        blind.blind_test(machine, quick, 3, SlowingBench(2.0, np.inf), reference=reference)

@@ -42,13 +42,13 @@ def calibrate(
         int, typer.Option(min=1, max=1000, help="Models of the blind test.")
     ] = BLIND_CASES,
     threads: Annotated[
-        int | None,
+        int,
         typer.Option(
             min=1,
-            help="Threads of matrix products. Default: all cores; 1 where other programs keep "
-            "the machine busy, since that is far steadier.",
+            help="Threads of matrix products in the timed shapes. With more than one the time of "
+            "a byte depends on the size of its matrix, and other programs disturb far more.",
         ),
-    ] = None,
+    ] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, order and blind models.")] = 0,
     plot: Annotated[str | None, typer.Option(metavar="FILE", help=PLOT_HELP)] = None,
     output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
@@ -57,11 +57,10 @@ def calibrate(
 
     Exits with 1, and prints no fit, where held-out shapes show that the machine was too noisy.
     """
-    from archinfer.threads import cores, limit_threads, threads_for
+    from archinfer.threads import limit_threads
 
     # Before anything imports NumPy.
-    used, why = threads_for(threads)
-    limit_threads(used)
+    limit_threads(threads)
     from archinfer.calibration import Settings
     from archinfer.commands.common import print_csv, print_json, print_markdown, read_count, warn
     from archinfer.commands.pictures import check_targets, write_files
@@ -79,11 +78,9 @@ def calibrate(
         quick=quick,
         memory_bytes=budget,
         seed=seed,
-        threads=used,
-        command=_command(quick, memory, used, seed),
+        threads=threads,
+        command=_command(quick, memory, threads, seed),
     )
-    if threads is None and used < cores():
-        typer.echo(f"note: measuring with {used} thread: {why} (--threads N)", err=True)
     try:
         found = _run(settings, cases if blind else 0)
         for name in found.skipped:
@@ -134,7 +131,9 @@ def _run(settings: Settings, blind_cases: int) -> Calibration:
         if blind_cases:
             from archinfer.blind import blind_test
 
-            tested = blind_test(found.hardware, settings, blind_cases, progress=tell)
+            tested = blind_test(
+                found.hardware, settings, blind_cases, progress=tell, reference=found.reference
+            )
             found = replace(found, blind=tested)
     return found
 

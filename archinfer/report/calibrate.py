@@ -17,6 +17,9 @@ __all__ = ["point_rows", "print_calibration", "sentences", "tables"]
 
 Table = tuple[str, list[str], list[list[str]]]
 
+UNREST = 0.3
+"""Share by which a median step may be slower than the fastest ones before it is mentioned."""
+
 _COEFFICIENTS = {
     "seconds_per_weight_byte": "per weight byte",
     "seconds_per_kv_byte": "per KV byte",
@@ -114,13 +117,19 @@ def _blind_table(blind: BlindTest) -> Table:
 def sentences(found: Calibration) -> list[str]:
     """What the tables do not say."""
     host, bandwidth = found.host, found.bandwidth
+    active = format_quantity(bandwidth.active_weight_bytes, "bytes", digits=3)
     lines = [
-        f"{host.cpu}, {host.cores} cores: reads at "
-        f"{format_quantity(host.read_bytes_per_s, 'bytes_per_s', digits=3)}, multiplies float32 "
+        f"{host.cpu}, {host.cores} cores: together they read at "
+        f"{format_quantity(host.read_bytes_per_s, 'bytes_per_s', digits=3)}, multiply float32 "
         f"matrices at {format_quantity(host.matmul_flops_per_s, 'flops_per_s', digits=3)}.",
-        f"Decode with {format_quantity(bandwidth.active_weight_bytes, 'bytes', digits=3)} of "
-        f"active weights runs at {bandwidth.fraction:.1%} of the read bandwidth measured in "
-        f"turns with it" + ("; the full run takes about 1 GB." if found.settings.quick else "."),
+        f"On all cores decode with {active} of active weights runs at {bandwidth.fraction:.1%} of "
+        "the read bandwidth measured in turns with it"
+        + ("; the full run takes about 1 GB" if found.settings.quick else "")
+        + (
+            f" (other programs ran meanwhile: the median step took {bandwidth.unrest:.0%} more)."
+            if bandwidth.unrest > UNREST
+            else "."
+        ),
         f"Held-out shapes: median error {found.median_error:.1%}, worst {found.worst_error:.1%}; "
         f"{found.rounds} rounds; the median of repeated steps is {found.unrest:.0%} above the "
         "10 % quantile that counts.",
