@@ -15,6 +15,7 @@ from archinfer.designs import Design, designs
 from archinfer.formats import weight_format
 from archinfer.question import Question
 from archinfer.solver import LAYERS_MAX, Bound, Interval, Region, solve
+from archinfer.units import format_quantity
 
 __all__ = [
     "Answer",
@@ -26,6 +27,7 @@ __all__ = [
     "sensitivity",
 ]
 
+NAMES = {"total": "total parameters", "active": "active parameters", "layers": "layers"}
 NODES_MAX = 1_000_000
 """Where the search for enough nodes ends."""
 
@@ -388,6 +390,16 @@ def _in_words(
 ) -> str:
     node = question.hardware.node
     name = constraint.name
+    if name.endswith(" asked"):
+        quantity = name.removesuffix(" asked")
+        value = float(np.broadcast_to(getattr(candidate, quantity), (len(region.slices),))[i])
+        side = "at most" if value < getattr(question, quantity)[0] else "at least"
+        return f"{NAMES[quantity]} of {side} {format_quantity(value, 'count', digits=3)} would do"
+    if name == "speed" and question.observed:
+        return (
+            f"the fastest model's interval ends at {question.tokens_per_s / factor:,.4g} tokens/s, "
+            f"{factor:.3g} times too slow"
+        )
     if name == "speed":
         speed = float(
             np.broadcast_to(
@@ -441,10 +453,12 @@ def _less_context(question: Question) -> str:
     if question.context_tokens == 1 or not opens(1):
         return ""
     low, high = 1, question.context_tokens
-    while high - low > max(1, low // 100):
+    while high - low > max(1, low // 200):
         middle = (low + high) // 2
         low, high = (middle, high) if opens(middle) else (low, middle)
-    return f"; or a context of {low:,} tokens"
+    # Two digits, rounded down so that it is feasible.
+    step = 10 ** max(len(str(low)) - 2, 0)
+    return f"; or a context of {low // step * step:,} tokens"
 
 
 def _first_power(start: int, opens: Callable[[int], bool], limit: int) -> int | None:

@@ -698,8 +698,17 @@ class Posterior:
         return getattr(self.draws, quantity), self.weights
 
     def quantiles(self, quantity: str, at: tuple[float, ...] = LEVELS) -> FloatArray:
-        """Quantiles of a quantity, shape (len(at),)."""
-        return quantiles(*self.density(quantity), at)
+        """Quantiles of a quantity, shape (len(at),).
+
+        Layers and nodes are whole: the lower ones are rounded down and the upper ones up, so
+        that an interval holds the numbers at its ends.
+        """
+        found = quantiles(*self.density(quantity), at)
+        if quantity not in ("layers", "nodes"):
+            return found
+        level = np.asarray(at)
+        outward = np.where(level < 0.5, np.floor(found), np.ceil(found))
+        return np.asarray(np.where(level == 0.5, np.round(found), outward))
 
     @cached_property
     def marginals(self) -> dict[str, Marginal]:

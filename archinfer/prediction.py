@@ -199,7 +199,7 @@ class Prediction:
             else f"one layer alone is more than a {node} holds, so no number of them is enough"
         )
         return (
-            f"{what} take {self.taken_of_limit:.3g} times the usable memory of the fullest "
+            f"{what} take {self.taken_of_limit:.4g} times the usable memory of the fullest "
             f"{node} on {there}; {more}"
         )
 

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -474,7 +475,7 @@ def test_too_few_nodes_is_an_answer() -> None:
     page = run("predict", "llama-3.1-405b", "--nodes", "5")
     assert page.returncode == 0
     text = " ".join(page.stdout.split())
-    assert "Does not fit: weights, KV cache and buffers take 4.2 times" in text
+    assert re.search(r"Does not fit: weights, KV cache and buffers take 4\.(19|20)\d? times", text)
     assert "at least 21 wafers hold it" in text
 
 

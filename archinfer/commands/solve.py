@@ -20,6 +20,7 @@ __all__ = ["solve"]
 FOUNDING_HARDWARE = "wse-3"
 FOUNDING_NODES = "88"
 FOUNDING_SPEED = "750"
+DEFAULT_SPECULATION = "1:3"
 UNKNOWN_NODES = "1:128"
 NODES_MOST = 100_000
 
@@ -70,8 +71,12 @@ def solve(
     ] = None,
     active: Annotated[str | None, typer.Option(help="Known active parameters, as 150B.")] = None,
     speculation: Annotated[
-        str, typer.Option(help="Accepted tokens a pass, as 1 (none) or 1:3.")
-    ] = "1:3",
+        str | None,
+        typer.Option(
+            help="Accepted tokens a pass, as 1 (none) or 1:3. Default: 1:3 (the posterior: the "
+            "profile's fitted law, where it has one)."
+        ),
+    ] = None,
     sparsity: Annotated[
         str | None, typer.Option(help="Total / active as a habit of design. Default: 1:32.")
     ] = None,
@@ -164,7 +169,7 @@ def solve(
         layers=layers,
         total=total,
         active=active,
-        speculation=speculation,
+        speculation=speculation or DEFAULT_SPECULATION,
         sparsity=sparsity,
         physics_only=physics_only,
         throughput=throughput,
@@ -193,6 +198,7 @@ def solve(
         posterior = infer(
             question,
             seed=seed,
+            law="profile" if speculation is None else None,
             attention=None if attention is None else (question.rules.attention,),
             concurrency=None if concurrency is None else (users, users),
         )

@@ -129,9 +129,11 @@ def print_posterior(console: Console, posterior: Posterior) -> None:
         if len(shares_) > 1
     )
     accepted = posterior.quantiles("accepted_tokens")
+    prior = "the profile's law of speculation" if posterior.law is not None else "the range given"
     console.print(
         Text(
-            f"Accepted tokens a pass {accepted[0]:.2f} < {accepted[2]:.2f} < {accepted[4]:.2f}"
+            f"Accepted tokens a pass {accepted[0]:.2f} < {accepted[2]:.2f} < {accepted[4]:.2f} "
+            f"(from {prior})"
             + (f"; {told}" if told else "")
             + f". Effective sample size {posterior.ess:,.0f}."
         )
@@ -148,6 +150,15 @@ def print_posterior(console: Console, posterior: Posterior) -> None:
     )
     for line in verdicts(posterior):
         console.print(Text(f"  {line}"))
+    deep = posterior.marginals["layers"].p50
+    habits = posterior.question.habits
+    if habits is not None and deep > habits.layers[1]:
+        console.print(
+            Text(
+                f"  note: half of the posterior is deeper than the {habits.layers[1]:.0f} layers "
+                "of the habits above: its prior extends the catalogue's depth to larger models"
+            )
+        )
     for warning in posterior.warnings:
         console.print(Text(f"  note: {warning}"))
     console.print()

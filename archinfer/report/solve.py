@@ -198,7 +198,6 @@ def print_answer(answer: Answer, explain: bool = False) -> None:
     if not answer.feasible:
         _print_conflict(console, answer)
         _print_posterior(console, answer)
-        _print_provenance(console, answer)
         return
     console.print(Text(sentence(answer), style="bold"))
     console.print()
