@@ -52,6 +52,13 @@ _HARMLESS_KEY = re.compile(
 )
 """Words of keys that change how a model computes, trains or is served, but not its size."""
 
+_ALWAYS_SIZE_KEY = re.compile(
+    r"((^|_)(ff|ffn|mlp|dim|feed_forward)_(dim_)?(multiplier|mult|factor|ratio|expansion_factor)$|"
+    r"expansion_(ratio|factor)$|^d_ff$|^d_inner$|_streams$|adapter_(size|dim|rank)|hash_buckets|"
+    r"mem(ory)?_tokens$|prefix_(tokens|length|size)$)"
+)
+"""Words that name a size even where a harmless word stands in the same key."""
+
 _SIZE_STRINGS = frozenset(
     {"moe_layers_enum", "hybrid_override_pattern", "index_topk_pattern", "layers_block_type"}
 )
@@ -202,8 +209,10 @@ class ConfigKeys:
             and not name.startswith("_")
             and not any(value is n or value == n for n in _NEUTRAL)
             and (not isinstance(value, str) or name in _SIZE_STRINGS)
-            and _SIZE_KEY.search(name.lower())
-            and not _HARMLESS_KEY.search(name.lower())
+            and (
+                _ALWAYS_SIZE_KEY.search(name.lower())
+                or (_SIZE_KEY.search(name.lower()) and not _HARMLESS_KEY.search(name.lower()))
+            )
         ]
 
 

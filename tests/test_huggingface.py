@@ -454,3 +454,23 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
     data = b"\xef\xbb\xbf" + json.dumps(config("llama-3.1-8b")).encode()
     assert load_architecture(write(tmp_path, data)).parameters().total == 8_030_261_248
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["ffn_dim_multiplier", "ffn_expansion_factor", "d_ff", "ff_mult", "expansion_ratio",
+     "num_streams", "adapter_size", "hash_buckets", "num_mem_tokens"],
+)  # fmt: skip
+def test_a_size_by_an_unusual_name_is_refused_by_name(key: str) -> None:
+    config = {
+        "model_type": "llama",
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 16,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+        key: 3,
+    }
+    with pytest.raises(InputError, match=key):
+        from_config(config, "config.json")
