@@ -211,8 +211,13 @@ def test_pre_commit_hooks_run_commands_that_exist(capsys: pytest.CaptureFixture[
 def test_the_workflow_calls_the_same_script() -> None:
     path = ROOT / ".github" / "workflows" / "ci.yml"
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
-    (job,) = workflow["jobs"].values()
+    job = workflow["jobs"]["test"]
     assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
     assert any(step.get("run", "").strip() == "bash .ci/run" for step in job["steps"])
+    lowest = " ".join(step.get("run", "") for step in workflow["jobs"]["lowest"]["steps"])
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for requirement in project["dependencies"]:
+        name, bound = requirement.split(">=")
+        assert f"'{name}=={bound}" in lowest
     # YAML 1.1 reads the key `on` as true.
     assert {"push", "pull_request"} <= set(workflow[True])
