@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from archinfer.calibration_design import ROOM_TOKENS, Point
+from archinfer.calibration_design import BITS, ROOM_TOKENS, Point
 from archinfer.moe.ceilings import buffer, read_kernels
 from archinfer.moe.config import MoEConfig
 from archinfer.moe.counters import Counters
@@ -29,16 +29,20 @@ if TYPE_CHECKING:
 
 __all__ = ["LOW_QUANTILE", "Bench", "HostBench", "low"]
 
-LOW_QUANTILE = 0.1
+LOW_QUANTILE = 0.05
 """What counts of repeated times: whatever disturbs a run makes it slower, never faster, and on a
 shared machine the median says more about the neighbours than about the machine."""
+
+EVICT_BYTES = 300e6
+"""Read between two steps of one model, at least: the weights of a step come from memory, as those
+of a model much larger than the caches do."""
 
 MATMUL = 1024
 ROUTING_PROMPT = 8
 
 
 def low(times: Sequence[float]) -> float:
-    """The time that counts of repeated ones: their 10 % quantile."""
+    """The time that counts of repeated ones: their 5 % quantile."""
     return float(np.quantile(np.asarray(times), LOW_QUANTILE))
 
 
@@ -58,7 +62,7 @@ class Bench(Protocol):
         ...
 
     def decode_s(self, point: Point, steps: int) -> list[float]:
-        """Seconds of `steps` decode steps, after one that is not timed."""
+        """Seconds of `steps` decode steps, each with nothing of the model in the caches."""
         ...
 
     def read_bytes_per_s(self, size_bytes: float) -> dict[str, float]:
@@ -98,6 +102,9 @@ class HostBench:
         self._decoders: dict[Point, Decoder] = {}
         self._buffer: Array | None = None
         self._at = 0
+        self._part: Array = np.empty((0, 0, 0), dtype=np.float32)
+        self._touched = 0.0
+        self._before: dict[Point, float] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._matrix: Array = np.ones((MATMUL, MATMUL), dtype=np.float32)
         self._product: Array = np.empty_like(self._matrix)
@@ -132,13 +139,35 @@ class HostBench:
     def decode_s(self, point: Point, steps: int) -> list[float]:
         """Seconds of decode steps, each at the same context; the choice of a token is a part."""
         decoder = self._decoders[point]
-        self._step(decoder, point, np.argmax(decoder.logits, axis=1))
         times = []
         for _ in range(steps):
+            self._evict(self._before.get(point, 0.0))
+            self._before[point] = self._touched
             start = time.perf_counter()
             self._step(decoder, point, np.argmax(decoder.logits, axis=1))
             times.append(time.perf_counter() - start)
+            self._touched += float(point.shape.active_params) * BITS / 8.0
         return times
+
+    def _evict(self, before: float) -> None:
+        """Read so much that nothing in the caches is left from when `before` bytes were read."""
+        assert self._buffer is not None and self._pool is not None
+        missing = min(EVICT_BYTES, self._buffer.nbytes) - (self._touched - before)
+        if missing > 0.0:
+            self._advance(missing)
+            list(
+                self._pool.map(np.max, np.array_split(self._part.reshape(-1), os.cpu_count() or 1))
+            )
+
+    def _advance(self, size_bytes: float) -> None:
+        """Let `_part` be the next part of the buffer, about so large."""
+        assert self._buffer is not None
+        count = min(max(round(size_bytes / self._buffer[0].nbytes), 1), len(self._buffer))
+        if self._at + count > len(self._buffer):
+            self._at = 0
+        self._part = self._buffer[self._at : self._at + count]
+        self._at += count
+        self._touched += self._part.nbytes
 
     @staticmethod
     def _step(decoder: Decoder, point: Point, tokens: np.typing.NDArray[np.intp]) -> None:
@@ -147,12 +176,9 @@ class HostBench:
 
     def read_bytes_per_s(self, size_bytes: float) -> dict[str, float]:
         """Each kernel once over the next part of the buffer."""
-        assert self._buffer is not None and self._pool is not None
-        count = min(max(round(size_bytes / self._buffer[0].nbytes), 1), len(self._buffer))
-        if self._at + count > len(self._buffer):
-            self._at = 0
-        part = self._buffer[self._at : self._at + count]
-        self._at += count
+        assert self._pool is not None
+        self._advance(size_bytes)
+        part = self._part
         kernels = read_kernels(part, self._pool)
         return {name: part.nbytes / _seconds(kernel) for name, kernel in kernels.items()}
 
@@ -193,6 +219,7 @@ class HostBench:
 
     def free(self) -> None:
         """Drop all models."""
+        self._before.clear()
         self._decoders.clear()
         gc.collect()
 
@@ -200,6 +227,7 @@ class HostBench:
         """Drop models, buffer and threads."""
         self.free()
         self._buffer = None
+        self._part = self._part[:0]
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None

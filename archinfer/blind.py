@@ -1,7 +1,7 @@
 """The blind test: models of unknown size are timed here, and their speed alone must give them away.
 
 The family is that of the solver, scaled down (SCALED): the same share of routed experts and
-number of experts a token, multi-query attention with heads of 128, a vocabulary of 4,096, and
+number of experts a token, multi-query attention with heads of 128, a vocabulary of 2,048, and
 sizes of which one decode step takes milliseconds. A model is drawn from the prior, made of whole
 sizes, built with random weights and timed; `solve` and `infer` see the speed, the context and the
 host's profile, nothing else.
@@ -9,17 +9,15 @@ host's profile, nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from archinfer.bench import LOW_QUANTILE, Bench, HostBench, low, opened
-from archinfer.calibration import ROUNDS_LEAST, STEPS, VISIT_S, Settings
-from archinfer.calibration_design import Point, model_bytes, point_bytes
-from archinfer.calibration_fit import Prediction
-from archinfer.errors import MeasurementError
+from archinfer.bench import Bench, HostBench, opened
+from archinfer.calibration_design import Point, model_bytes, plan, point_bytes
+from archinfer.calibration_run import Progress, Settings, enough, run_shapes
 from archinfer.family import FamilyRules
 from archinfer.inference import infer
 from archinfer.moe.config import MoEConfig
@@ -38,14 +36,10 @@ PINNED = 2.0
 """A quantity is pinned where its 90 % interval spans less than this factor."""
 
 HEAD = 128
-WEIGHTS_SHARE = 0.7
-"""Part of the memory budget that one group of models takes."""
-QUICK_S, FULL_S = (4.0, 20.0), (10.0, 90.0)
-"""Least and most seconds of timing a group."""
-CALM = 1.05
-"""A reference within this factor of its calibrated time: the machine is as it was."""
-DRIFT = 1.2
-"""Beyond this factor it is not, and speeds say nothing about sizes."""
+DESIGN_SHARE = 0.6
+"""Most of the memory budget that the shapes timed beside a group of models take."""
+QUICK_S, FULL_S = 12.0, 45.0
+"""Seconds of timing a group."""
 
 
 def _line(*coefficients: float, sd: float) -> Regression:
@@ -118,13 +112,13 @@ class Scaled:
 
 
 SCALED: Final = Scaled(
-    rules=FamilyRules(attention="mqa", vocab_size=4096.0),
+    rules=FamilyRules(attention="mqa", vocab_size=2048.0),
     habits=Habits(
-        sparsity=(1.0, 8.0), aspect=(12.0, 200.0), params_per_layer=(6.0, 30.0), layers=(3.0, 40.0)
+        sparsity=(1.0, 8.0), aspect=(12.0, 200.0), params_per_layer=(6.0, 30.0), layers=(2.0, 30.0)
     ),
-    active_median=40e6,
+    active_median=14e6,
     active_log_sd=0.6,
-    layers_median=10.0,
+    layers_median=6.0,
     layers_exponent=0.33,
     layers_log_sd=0.34,
     per_layer_log_sd=0.25,
@@ -371,35 +365,35 @@ def question_for(hardware: Hardware, tokens_per_s: float, scaled: Scaled) -> Que
 
 
 def blind_test(
-    hardware: Hardware,
     settings: Settings,
     cases: int = 20,
     bench: Bench | None = None,
-    progress: Callable[[str, float], None] | None = None,
+    progress: Progress | None = None,
     scaled: Scaled = SCALED,
-    reference: Prediction | None = None,
 ) -> BlindTest:
     """Time models drawn at random and ask the solver what they are.
 
-    Models are timed in groups, each as many as the memory budget holds, in turns with a shape
-    that the calibration has timed: a group goes on until that one is as fast as it was.
+    What else runs on a machine changes within minutes, so each group of models (as many as the
+    memory budget holds) is timed in turns with the shapes of a quick calibration, and judged by
+    the profile that those give.
 
     Args:
-        hardware: this machine's profile.
-        settings: memory budget and seed.
+        settings: memory budget, time and seed.
         cases: models.
         bench: what is timed; None: this machine.
         progress: told what is going on.
         scaled: the family.
-        reference: a shape of the calibration with its speed; None: the machine is believed.
 
     Raises:
-        MeasurementError: the machine stays slower than when it was calibrated.
+        InputError: the memory budget holds too few shapes of the calibration.
+        MeasurementError: held-out shapes show that the machine was too noisy.
     """
+    design = plan(DESIGN_SHARE * settings.memory_bytes, quick=True, points=settings.points)
+    enough(design, f"--blind with --memory {settings.memory_bytes / 1e9:.3g}GB", "2.5GB")
+    room = settings.memory_bytes - design.taken_bytes
     rng = np.random.default_rng([settings.seed, 1])
     points: list[Point] = []
     skipped: list[str] = []
-    room = WEIGHTS_SHARE * settings.memory_bytes
     while len(points) < cases and len(skipped) <= 10 * cases:
         point = Point(draw(scaled, rng), scaled.context_tokens)
         if taken_bytes(point) > room:
@@ -407,15 +401,21 @@ def blind_test(
         else:
             points.append(point)
     found: list[BlindCase] = []
-    with opened(HostBench(settings.threads) if bench is None else bench, 1.0) as machine:
+    with opened(
+        HostBench(settings.threads) if bench is None else bench, design.buffer_bytes
+    ) as machine:
         for group in _groups(points, room):
 
-            def tell(part: float, done: int = len(found), size: int = len(group)) -> None:
+            def tell(_: str, part: float, done: int = len(found), size: int = len(group)) -> None:
                 if progress is not None:
                     progress("blind test", (done + part * size) / len(points))
 
-            seconds = _timed(machine, group, settings, reference, tell)
-            found += [ask(hardware, point.config, 1.0 / seconds[point], scaled) for point in group]
+            budget_s = QUICK_S if settings.quick else FULL_S
+            timed = run_shapes(machine, design.points, group, settings, budget_s, tell)
+            found += [
+                ask(timed.hardware, point.config, 1.0 / timed.seconds[point], scaled)
+                for point in group
+            ]
     return BlindTest(tuple(found), tuple(skipped), scaled)
 
 
@@ -435,45 +435,6 @@ def _groups(points: Sequence[Point], room: float) -> list[list[Point]]:
         groups[-1].append(point)
         left -= taken_bytes(point)
     return groups
-
-
-def _timed(
-    bench: Bench,
-    group: Sequence[Point],
-    settings: Settings,
-    reference: Prediction | None,
-    tell: Callable[[float], None],
-) -> dict[Point, float]:
-    """Seconds of one decode step of each model."""
-    known = [] if reference is None else [reference.point]
-    points = [*group, *known]
-    for _ in bench.build(points, settings.seed):
-        pass
-    times: dict[Point, list[float]] = {point: [] for point in points}
-    least_s, most_s = QUICK_S if settings.quick else FULL_S
-    start, rounds, drift = bench.now(), 0, 1.0
-    while True:
-        for point in points:
-            before = times[point]
-            steps = VISIT_S / min(before) if before else 0.0
-            before += bench.decode_s(point, int(np.clip(steps, *STEPS)))
-        rounds += 1
-        spent_s = bench.now() - start
-        if reference is not None:
-            # Twice the quantile: every other model then has calm steps below its own.
-            ahead = float(np.quantile(times[reference.point], 2.0 * LOW_QUANTILE))
-            drift = ahead * reference.measured_tokens_per_s
-        tell(min(spent_s / least_s, 1.0))
-        calm = drift <= CALM and rounds >= ROUNDS_LEAST and spent_s >= least_s
-        if calm or (spent_s >= most_s and rounds >= ROUNDS_LEAST):
-            break
-    bench.free()
-    if drift > DRIFT:
-        raise MeasurementError(
-            "the machine was too noisy for the blind test: a shape that it was calibrated with "
-            f"takes {drift:.2f} times as long as then; try again when nothing else runs"
-        )
-    return {point: low(times[point]) for point in group}
 
 
 def ask(

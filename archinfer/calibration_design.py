@@ -30,7 +30,7 @@ __all__ = [
 BITS = 32
 """Bits of a weight and of a number in the KV cache: the forward pass is float32."""
 
-VOCAB = 4096
+VOCAB = 2048
 ROOM_TOKENS = 16
 """Tokens of the KV cache beyond the context, for the steps that are timed."""
 OVERHEAD_BYTES = 200e6
@@ -138,17 +138,17 @@ def _dense(hidden: int, layers: int, width: int, kv_heads: int, head_dim: int = 
 
 def _points(quick: bool) -> list[Point]:
     """The design: most telling first, so that a small budget keeps contrasts."""
-    deep = _moe(256, 16, 96, 16, 8, shared=4)
-    wide = _moe(1024, 3, 1024, 4, 2, kv_heads=4)
-    calls = _moe(512, 8, 160, 16, 8, shared=4, kv_heads=2)
-    plain = _dense(768, 5, 2304, 4)
-    few = _moe(512, 4, 768, 6, 2, kv_heads=8, head_dim=64)
-    middle = _moe(1024, 4, 256, 12, 6, shared=4)
-    single = _moe(256, 8, 384, 8, 1, kv_heads=2, head_dim=64)
-    broad = _moe(2048, 2, 768, 4, 2, kv_heads=2)
-    first = _moe(640, 6, 192, 12, 6, shared=4)
-    second = _moe(1152, 3, 640, 6, 3, shared=1, kv_heads=3)
-    third = _moe(384, 12, 192, 8, 4, shared=2, kv_heads=3)
+    deep = _moe(256, 10, 96, 16, 8, shared=4)
+    wide = _moe(1024, 2, 1024, 4, 2, kv_heads=4)
+    calls = _moe(512, 4, 160, 16, 8, shared=4, kv_heads=2)
+    plain = _dense(768, 3, 2304, 4)
+    few = _moe(512, 3, 768, 6, 2, kv_heads=8, head_dim=64)
+    middle = _moe(1024, 2, 256, 12, 6, shared=4)
+    single = _moe(256, 6, 384, 8, 1, kv_heads=2, head_dim=64)
+    broad = _moe(2048, 1, 768, 4, 2, kv_heads=2)
+    first = _moe(640, 3, 192, 12, 6, shared=4)
+    second = _moe(1152, 2, 640, 6, 3, shared=1, kv_heads=3)
+    third = _moe(384, 6, 192, 8, 4, shared=2, kv_heads=3)
     points = [
         Point(deep, 64),
         Point(wide, 64),

@@ -36,7 +36,8 @@ def main() -> int:
     limit_threads(args.threads)
 
     from archinfer.blind import blind_test
-    from archinfer.calibration import Settings, calibrate
+    from archinfer.calibration import calibrate
+    from archinfer.calibration_run import Settings
     from archinfer.errors import MeasurementError
 
     noisy, good = 0, 0
@@ -56,7 +57,7 @@ def main() -> int:
             flush=True,
         )
         try:
-            tested = blind_test(found.hardware, settings, args.cases, reference=found.reference)
+            tested = blind_test(settings, args.cases)
         except MeasurementError as error:
             noisy += 1
             print(f"  {error}")

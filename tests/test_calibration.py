@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archinfer import blind, calibration
+from archinfer import blind, calibration, calibration_run
 from archinfer.bench import HostBench, low
-from archinfer.calibration import Settings, calibrate, counted_chain, evenness
+from archinfer.calibration import calibrate, counted_chain, evenness
 from archinfer.calibration_design import (
     ROOM_TOKENS,
     Point,
@@ -24,7 +24,8 @@ from archinfer.calibration_design import (
     plan,
     point_bytes,
 )
-from archinfer.calibration_fit import CONSTANTS, Prediction, fit_machine, pass_time, predictions
+from archinfer.calibration_fit import CONSTANTS, fit_machine, pass_time, predictions
+from archinfer.calibration_run import Settings
 from archinfer.calibration_transfer import apply, read_calibration
 from archinfer.cost import decode_time
 from archinfer.decode_bandwidth import Bandwidth, in_child, measure
@@ -188,7 +189,7 @@ def test_noise_on_the_command_line(
 
 
 def test_low_quantile() -> None:
-    assert low([3.0, 1.0, 2.0] + [9.0] * 8) == pytest.approx(2.0)
+    assert low([3.0, 1.0, 2.0] + [9.0] * 18) == pytest.approx(2.0)
 
 
 # ---------------------------------------------------------------------- the new constants
@@ -245,7 +246,7 @@ def test_arithmetic_is_added_where_nothing_overlaps() -> None:
     flops = 2 * sum(
         float(g.count * (g.active_params - g.vector_params)) for g in point.shape.groups
     )
-    attention = 2 * 16 * 64 * 2 * 256
+    attention = 2 * point.config.layers * 64 * 2 * 256
     assert float(time.compute) == pytest.approx((flops + attention) / (150e9 * 0.4), rel=1e-6)
 
 
@@ -284,9 +285,9 @@ def test_point_bytes_bound_what_a_decoder_takes() -> None:
 def test_a_run_takes_no_more_than_its_budget_and_names_what_it_left_out(
     fake: FakeBench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = run(capsys, "calibrate", "--quick", "--memory", "2GB", "--format", "json")
+    done = run(capsys, "calibrate", "--quick", "--memory", "1.5GB", "--format", "json")
     assert done.code == 0
-    assert max(fake.built_bytes) <= 2e9
+    assert max(fake.built_bytes) <= 1.5e9
     skipped = json.loads(done.out)["skipped"]
     assert skipped
     for name in skipped:
@@ -297,11 +298,11 @@ def test_too_little_memory_says_how_much_is_enough(
     fake: FakeBench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = run(capsys, "calibrate", "--memory", "300MB")
-    assert done.code == 2 and "2GB is enough" in done.err and fake.built_bytes == []
+    assert done.code == 2 and "1.5GB is enough" in done.err and fake.built_bytes == []
     with pytest.raises(InputError):
         calibrate(Settings(quick=True, memory_bytes=3e8), FakeBench())
-    assert calibrate(Settings(quick=True, memory_bytes=2e9), FakeBench()).skipped
-    assert calibrate(Settings(quick=False, memory_bytes=2e9), FakeBench()).skipped
+    assert calibrate(Settings(quick=True, memory_bytes=1.5e9), FakeBench()).skipped
+    assert calibrate(Settings(quick=False, memory_bytes=1.5e9), FakeBench()).skipped
     assert run(capsys, "calibrate", "--memory", "much").code == 2
     assert run(capsys, "calibrate", "--memory", "0 GB").code == 2
 
@@ -497,7 +498,7 @@ def known_machine() -> Hardware:
 
 
 def test_blind_models_are_found_from_their_speed_alone() -> None:
-    tested = blind.blind_test(known_machine(), Settings(), 20, FakeBench(0.05))
+    tested = blind.blind_test(Settings(), 20, FakeBench(0.05))
     found = tested.to_dict()
     assert found["cases"] == 20 and len(found["models"]) == 20
     assert found["coverage90"] >= 0.8
@@ -512,7 +513,7 @@ def test_blind_models_are_found_from_their_speed_alone() -> None:
 
 
 def test_a_wrong_speed_is_not_found() -> None:
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(4)
     machine = known_machine()
     config = blind.draw(blind.SCALED, rng)
     speed = 1.0 / float(pass_time(machine, Point(config, blind.SCALED.context_tokens)).total)
@@ -542,19 +543,17 @@ def test_drawn_models_obey_the_stated_rules() -> None:
 
 
 def test_one_seed_draws_one_sequence_of_models() -> None:
-    one, other = (
-        blind.blind_test(known_machine(), Settings(seed=s), 2, FakeBench()).cases for s in (7, 7)
-    )
+    one, other = (blind.blind_test(Settings(seed=s), 2, FakeBench()).cases for s in (7, 7))
     assert [c.config for c in one] == [c.config for c in other]
-    third = blind.blind_test(known_machine(), Settings(seed=8), 2, FakeBench()).cases
+    third = blind.blind_test(Settings(seed=8), 2, FakeBench()).cases
     assert [c.config for c in one] != [c.config for c in third]
 
 
 def test_blind_models_beyond_the_budget_are_left_out_and_named() -> None:
     bench = FakeBench()
-    tested = blind.blind_test(known_machine(), Settings(memory_bytes=6e8), 5, bench)
-    assert tested.skipped and len(tested.cases) == 5
-    assert max(bench.built_bytes) <= 6e8
+    tested = blind.blind_test(Settings(memory_bytes=2.5e9), 20, bench)
+    assert len(tested.cases) == 20 and len(bench.built_bytes) > 2
+    assert max(bench.built_bytes) <= 2.5e9
 
 
 def test_blind_on_the_command_line(fake: FakeBench, capsys: pytest.CaptureFixture[str]) -> None:
@@ -629,38 +628,56 @@ def test_the_real_machine_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [tiny(64 * i, 1 + i % 3) for i in range(1, 8)]
     points += [tiny(96, 2, True), tiny(160, 2, True)]
     # Whatever the machine does meanwhile is no matter here.
-    monkeypatch.setattr(calibration, "HELDOUT_MEDIAN", np.inf)
-    monkeypatch.setattr(calibration, "HELDOUT_WORST", np.inf)
+    monkeypatch.setattr(calibration_run, "HELDOUT_MEDIAN", np.inf)
+    monkeypatch.setattr(calibration_run, "HELDOUT_WORST", np.inf)
     found = calibrate(
         Settings(memory_bytes=4e8, rounds_s=0.0, bandwidth_s=0.0, points=tuple(points))
     )
     assert len(found.fitted) == 7 and len(found.heldout) == 2
     assert found.host.read_bytes_per_s > 0 and found.host.matmul_flops_per_s > 0
-    assert found.hardware.name == "host" and found.rounds == 1
+    assert found.hardware.name == "host" and found.rounds >= 1
     assert 0.5 < found.routing.evenness <= 1.0
 
 
-class SlowingBench(FakeBench):
-    """A machine that is `factor` times slower until `until` seconds have passed."""
-
-    def __init__(self, factor: float, until: float) -> None:
-        super().__init__()
-        self.slower, self.until = factor, until
+class DriftingBench(FakeBench):
+    """A machine that is twice as slow from its second run on."""
 
     def decode_s(self, point: Point, steps: int) -> list[float]:
-        times = super().decode_s(point, steps)
-        return [t * self.slower for t in times] if self.clock < self.until else times
+        factor = 2.0 if len(self.built_bytes) > 1 else 1.0
+        return [t * factor for t in super().decode_s(point, steps)]
+
+    def read_bytes_per_s(self, size_bytes: float) -> dict[str, float]:
+        factor = 2.0 if len(self.built_bytes) > 1 else 1.0
+        return {k: v / factor for k, v in super().read_bytes_per_s(size_bytes).items()}
 
 
-def test_blind_test_waits_until_the_machine_is_as_it_was() -> None:
-    point = plan(4e9, quick=True).points[0]
-    speed = 1.0 / float(pass_time(MACHINE, point).total)
-    reference = Prediction(point, speed, speed)
-    machine, quick = known_machine(), Settings(quick=True)
-    waited = blind.blind_test(machine, quick, 3, SlowingBench(2.0, 6.0), reference=reference)
-    quiet = blind.blind_test(machine, quick, 3, FakeBench(), reference=reference)
-    assert [c.tokens_per_s for c in waited.cases] == pytest.approx(
-        [c.tokens_per_s for c in quiet.cases], rel=1e-6
-    )
-    with pytest.raises(MeasurementError, match=r"blind test.*2\.00 times as long"):
-        blind.blind_test(machine, quick, 3, SlowingBench(2.0, np.inf), reference=reference)
+def test_each_group_of_blind_models_is_judged_by_the_machine_as_it_is_then() -> None:
+    tested = blind.blind_test(Settings(quick=True), 20, DriftingBench(0.03))
+    found = tested.to_dict()
+    assert found["coverage90"] >= 0.8 and found["median_width"] < 2.0
+
+
+def test_a_run_goes_on_once_before_it_is_refused() -> None:
+    class Settling(FakeBench):
+        """Noise that ends after a while."""
+
+        def decode_s(self, point: Point, steps: int) -> list[float]:
+            exact = float(pass_time(MACHINE, point).total)
+            times = super().decode_s(point, steps)
+            return times if self.clock < 9.5 else [exact] * steps
+
+    bench = Settling(0.0)
+    rng = np.random.default_rng(0)
+    points = plan(4e9, quick=True).points
+
+    class Noisy(Settling):
+        def build(self, points: Sequence[Point], seed: int) -> Iterator[Point]:
+            for point in super().build(points, seed):
+                # Slower only: noise never makes a step faster.
+                self.factor[point] = float(np.exp(abs(rng.normal(0.0, 0.8))))
+                yield point
+
+    found = calibrate(Settings(quick=True), Noisy())
+    assert found.worst_error < 0.05
+    assert len(found.fitted) + len(found.heldout) == len(points)
+    assert bench.closed == 0

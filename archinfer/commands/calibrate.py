@@ -12,7 +12,8 @@ from archinfer.commands.common import Format
 from archinfer.commands.pictures import PLOT_HELP
 
 if TYPE_CHECKING:
-    from archinfer.calibration import Calibration, Progress, Settings
+    from archinfer.calibration import Calibration
+    from archinfer.calibration_run import Progress, Settings
 
 __all__ = ["calibrate"]
 
@@ -61,7 +62,7 @@ def calibrate(
 
     # Before anything imports NumPy.
     limit_threads(threads)
-    from archinfer.calibration import Settings
+    from archinfer.calibration_run import Settings
     from archinfer.commands.common import print_csv, print_json, print_markdown, read_count, warn
     from archinfer.commands.pictures import check_targets, write_files
     from archinfer.errors import InputError
@@ -131,9 +132,7 @@ def _run(settings: Settings, blind_cases: int) -> Calibration:
         if blind_cases:
             from archinfer.blind import blind_test
 
-            tested = blind_test(
-                found.hardware, settings, blind_cases, progress=tell, reference=found.reference
-            )
+            tested = blind_test(settings, blind_cases, progress=tell)
             found = replace(found, blind=tested)
     return found
 

@@ -132,7 +132,7 @@ def sentences(found: Calibration) -> list[str]:
         ),
         f"Held-out shapes: median error {found.median_error:.1%}, worst {found.worst_error:.1%}; "
         f"{found.rounds} rounds; the median of repeated steps is {found.unrest:.0%} above the "
-        "10 % quantile that counts.",
+        "5 % quantile that counts.",
         "Seconds per byte, FLOP, layer, expert call and token stay on this machine.",
     ]
     if found.blind is not None:

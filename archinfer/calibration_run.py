@@ -1,0 +1,266 @@
+"""One run: shapes timed in turns, the cost model fitted to some and held against others.
+
+Each round takes one step of every shape, in a new order, so that a slow minute hits all of them
+and no weight is in the caches when its turn comes; of the times of a shape the 5 % quantile
+counts. Where held-out shapes are predicted badly, the run goes on once; then it is refused.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from archinfer.bench import Bench, low
+from archinfer.calibration_design import Plan, Point
+from archinfer.calibration_fit import (
+    HELDOUT_MEDIAN,
+    HELDOUT_WORST,
+    MachineFit,
+    Prediction,
+    fit_machine,
+    predictions,
+)
+from archinfer.errors import InputError, MeasurementError
+from archinfer.host import Host, profile_data, profile_hardware
+
+if TYPE_CHECKING:
+    from archinfer.hardware import Hardware
+
+__all__ = ["ROUNDS_LEAST", "Progress", "Run", "Settings", "check", "enough", "run_shapes"]
+
+Progress = Callable[[str, float], None]
+"""Called with what is being done and the part of it that is done, 0 to 1."""
+
+ROUNDS_LEAST = 6
+PATIENCE = 2.5
+"""Most time that the least number of rounds may take, in budgets."""
+ATTEMPTS = 2
+FIT_LEAST = 7
+HELDOUT_LEAST = 2
+READ_EVERY = 3
+READ_BYTES = 64e6
+"""Read between timings: a step's worth, from a buffer several times as large as any cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to spend.
+
+    Attributes:
+        quick: the smaller design and shorter rounds.
+        memory_bytes: most memory that anything takes.
+        seed: of weights and of the order of timings.
+        command: how it was called, for provenance.
+        threads: that matrix products use; the caller saw to it (`archinfer.threads`).
+        rounds_s, bandwidth_s: seconds for the rounds of shapes and for the decode-bandwidth
+            model; None: as quick or full.
+        points: another design.
+    """
+
+    quick: bool = False
+    memory_bytes: float = 4e9
+    seed: int = 0
+    command: str = "archinfer calibrate"
+    threads: int = 1
+    rounds_s: float | None = None
+    bandwidth_s: float | None = None
+    points: tuple[Point, ...] | None = None
+
+    @property
+    def times_s(self) -> tuple[float, float]:
+        """Seconds for rounds and for the decode-bandwidth model."""
+        default = (9.0, 4.0) if self.quick else (75.0, 20.0)
+        return (
+            default[0] if self.rounds_s is None else self.rounds_s,
+            default[1] if self.bandwidth_s is None else self.bandwidth_s,
+        )
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was timed and fitted.
+
+    Attributes:
+        host: the machine with its ceilings.
+        seconds: of one step, by shape.
+        fit: the constants.
+        fitted, heldout: measured and predicted speeds of both parts of the design.
+        spread: standard deviation of log(time) about the fit, held-out shapes included.
+        rounds: rounds of timings.
+        unrest: how much slower the median of repeated steps is than their 5 % quantile, median
+            over shapes.
+        data: the profile as YAML data.
+        hardware: the profile read back from it.
+    """
+
+    host: Host
+    seconds: Mapping[Point, float]
+    fit: MachineFit
+    fitted: tuple[Prediction, ...]
+    heldout: tuple[Prediction, ...]
+    spread: float
+    rounds: int
+    unrest: float
+    data: Mapping[str, Any]
+    hardware: Hardware
+
+
+@dataclass(slots=True)
+class _Timings:
+    times: dict[Point, list[float]]
+    reads: dict[str, list[float]] = field(default_factory=dict)
+    products: list[float] = field(default_factory=list)
+    rounds: int = 0
+
+
+def enough(wanted: Plan, budget: str, needed: str) -> None:
+    """Refuse a design that is too small to fit and to check.
+
+    Args:
+        wanted: what the memory budget holds.
+        budget: option and value, for the message.
+        needed: a budget that is enough.
+
+    Raises:
+        InputError: fewer than FIT_LEAST shapes to fit or HELDOUT_LEAST held-out ones.
+    """
+    held = sum(p.heldout for p in wanted.points)
+    if held >= HELDOUT_LEAST and len(wanted.points) - held >= FIT_LEAST:
+        return
+    raise InputError(
+        f"{budget}: room for {len(wanted.points)} of "
+        f"{len(wanted.points) + len(wanted.skipped)} shapes; at least {FIT_LEAST} to fit and "
+        f"{HELDOUT_LEAST} to check are needed ({needed} is enough)"
+    )
+
+
+def run_shapes(
+    bench: Bench,
+    design: Sequence[Point],
+    others: Sequence[Point],
+    settings: Settings,
+    budget_s: float,
+    tell: Progress,
+) -> Run:
+    """Time `design` and `others` in turns; fit and check the constants on `design` alone.
+
+    Raises:
+        MeasurementError: held-out speeds are predicted worse than HELDOUT_MEDIAN and
+            HELDOUT_WORST allow.
+    """
+    points = tuple(dict.fromkeys((*design, *others)))
+    for done, _ in enumerate(bench.build(points, settings.seed), start=1):
+        tell("building models", done / len(points))
+    timings = _Timings({point: [] for point in points})
+    shuffled = random.Random(settings.seed)
+    try:
+        for attempt in range(1, ATTEMPTS + 1):
+            _rounds(bench, timings, shuffled, budget_s, tell)
+            try:
+                return _fitted(timings, design, settings)
+            except MeasurementError:
+                if attempt == ATTEMPTS:
+                    raise
+    finally:
+        bench.free()
+    raise AssertionError("unreachable")
+
+
+def _rounds(
+    bench: Bench, timings: _Timings, shuffled: random.Random, budget_s: float, tell: Progress
+) -> None:
+    start, rounds = bench.now(), 0
+    while _goes_on(bench.now() - start, budget_s, rounds):
+        order = list(timings.times)
+        shuffled.shuffle(order)
+        for i, point in enumerate(order):
+            timings.times[point] += bench.decode_s(point, 1)
+            spent = (bench.now() - start) / budget_s if budget_s > 0 else 1.0
+            least = (rounds + i / len(order)) / ROUNDS_LEAST
+            tell("timing decode steps", min(spent, least, 1.0))
+            if i % READ_EVERY == 0:
+                for name, speed in bench.read_bytes_per_s(READ_BYTES).items():
+                    timings.reads.setdefault(name, []).append(1.0 / speed)
+        timings.products.append(1.0 / bench.matmul_flops_per_s())
+        rounds += 1
+    timings.rounds += rounds
+
+
+def _goes_on(spent_s: float, budget_s: float, rounds: int) -> bool:
+    """Whether another round follows: enough of them, but not for ever on a busy machine."""
+    if rounds < ROUNDS_LEAST:
+        return rounds < 1 or spent_s < PATIENCE * budget_s
+    return spent_s < budget_s
+
+
+def _fitted(timings: _Timings, design: Sequence[Point], settings: Settings) -> Run:
+    seconds = {point: low(found) for point, found in timings.times.items()}
+    unrest = float(np.median([np.median(t) / seconds[p] - 1.0 for p, t in timings.times.items()]))
+    host = Host.here(
+        settings.command,
+        settings.threads,
+        max(1.0 / low(inverse) for inverse in timings.reads.values()),
+        1.0 / low(timings.products),
+    )
+    fit_points = [p for p in design if not p.heldout]
+    held_points = [p for p in design if p.heldout]
+    fit_s = [seconds[p] for p in fit_points]
+    held_s = [seconds[p] for p in held_points]
+    fit = fit_machine(profile_hardware(profile_data(host)), fit_points, fit_s)
+    heldout = predictions(fit.hardware, held_points, held_s)
+    check(heldout, unrest)
+    # What the constants do not explain, of shapes seen and unseen together.
+    errors = np.log([1.0 + p.error for p in heldout])
+    variance = fit.spread**2 * len(fit_points) + float(errors @ errors)
+    spread = float(np.sqrt(variance / len(design)))
+    sds = fit.log_sd
+    values = dict(zip(fit.names, (float(v) for v in np.exp(fit.log_values)), strict=True))
+    off = np.abs([p.error for p in heldout])
+    data = profile_data(
+        host,
+        {name: (values[name], sds[name]) for name in fit.names},
+        spread,
+        (fit.names, fit.log_covariance.tolist()),
+        {
+            "command": settings.command,
+            "observations": len(fit_points),
+            "residual": f"rms {fit.spread:.3f} in natural logarithm; {len(held_points)} held-out "
+            f"shapes: median error {np.median(off):.1%}, worst {np.max(off):.1%}",
+            "note": f"{timings.rounds} rounds, seed {settings.seed}, 5 % quantile of times.",
+        },
+    )
+    hardware = profile_hardware(data)
+    return Run(
+        host,
+        seconds,
+        fit,
+        tuple(predictions(hardware, fit_points, fit_s)),
+        tuple(predictions(hardware, held_points, held_s)),
+        spread,
+        timings.rounds,
+        unrest,
+        data,
+        hardware,
+    )
+
+
+def check(heldout: Sequence[Prediction], unrest: float) -> None:
+    """Refuse a fit that does not predict.
+
+    Raises:
+        MeasurementError: median or worst error too large.
+    """
+    errors = [abs(p.error) for p in heldout]
+    median, worst = float(np.median(errors)), max(errors)
+    if median <= HELDOUT_MEDIAN and worst <= HELDOUT_WORST:
+        return
+    raise MeasurementError(
+        "the machine was too noisy to calibrate: held-out speeds are off by "
+        f"{median:.0%} in the median and {worst:.0%} at worst (allowed: {HELDOUT_MEDIAN:.0%} and "
+        f"{HELDOUT_WORST:.0%}), and repeated steps by {unrest:.0%}; "
+        "try again when nothing else runs"
+    )
