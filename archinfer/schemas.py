@@ -708,7 +708,7 @@ class CalibrateOutput(BaseModel):
     seed: int
     memory_budget_bytes: float
     rounds: int
-    unrest: float = Field(description="median over 10 % quantile of repeated steps, minus 1")
+    unrest: float = Field(description="median over 5 % quantile of repeated steps, minus 1")
     ceilings: CeilingsOutput
     coefficients: dict[str, CoefficientOutput]
     fit: CalibrateFit
