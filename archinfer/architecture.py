@@ -169,8 +169,26 @@ class Indexer:
         return () if self.shared else ("indexer scores", "indexer top-k")
 
 
+class _Memoryless:
+    """A mixer without the kinds of memory that it does not name itself."""
+
+    __slots__ = ()
+
+    def caches(self) -> tuple[Cache, ...]:
+        """Keys and values of one layer: none."""
+        return ()
+
+    def indexer_caches(self) -> tuple[Cache, ...]:
+        """Keys of a sparse-attention indexer: none."""
+        return ()
+
+    def state_bytes(self) -> int:
+        """Recurrent and convolution state of a sequence: none."""
+        return 0
+
+
 @dataclass(frozen=True, slots=True)
-class Attention:
+class Attention(_Memoryless):
     """Softmax attention on query, key and value heads (multi-head, grouped or multi-query).
 
     Attributes:
@@ -277,10 +295,6 @@ class Attention:
         """Keys of the indexer."""
         return () if self.indexer is None else self.indexer.caches()
 
-    def state_bytes(self) -> int:
-        """None."""
-        return 0
-
     @property
     def steps(self) -> tuple[str, ...]:
         """Dependent all-reduces, the branch's own norm not included."""
@@ -301,7 +315,7 @@ class Attention:
 
 
 @dataclass(frozen=True, slots=True)
-class LatentAttention:
+class LatentAttention(_Memoryless):
     """Multi-head latent attention (DeepSeek-V2): one latent vector a token is cached.
 
     Attributes:
@@ -392,10 +406,6 @@ class LatentAttention:
         """Keys of the indexer."""
         return () if self.indexer is None else self.indexer.caches()
 
-    def state_bytes(self) -> int:
-        """None."""
-        return 0
-
     @property
     def steps(self) -> tuple[str, ...]:
         """Dependent all-reduces of the absorbed form, the branch's own norm not included."""
@@ -416,7 +426,7 @@ class LatentAttention:
 
 
 @dataclass(frozen=True, slots=True)
-class CompressedAttention:
+class CompressedAttention(_Memoryless):
     """DeepSeek-V4: one shared key = value of head_dim, a window, and a compressed past.
 
     Attributes:
@@ -528,7 +538,7 @@ class CompressedAttention:
 
 
 @dataclass(frozen=True, slots=True)
-class GatedDelta:
+class GatedDelta(_Memoryless):
     """Gated DeltaNet (Qwen3-Next, Qwen3.5): a matrix state per value head.
 
     Attributes:
@@ -574,10 +584,6 @@ class GatedDelta:
         """None: the past is in the state."""
         return ()
 
-    def indexer_caches(self) -> tuple[Cache, ...]:
-        """None."""
-        return ()
-
     def state_bytes(self) -> int:
         """key_dim x value_dim per value head, and the last conv - 1 inputs."""
         recurrent = self.value_heads * self.key_dim * self.value_dim
@@ -597,7 +603,7 @@ class GatedDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class KimiDelta:
+class KimiDelta(_Memoryless):
     """Kimi Delta Attention: DeltaNet with a decay per channel.
 
     Attributes:
@@ -634,10 +640,6 @@ class KimiDelta:
         """None: the past is in the state."""
         return ()
 
-    def indexer_caches(self) -> tuple[Cache, ...]:
-        """None."""
-        return ()
-
     def state_bytes(self) -> int:
         """head_dim squared per head, and the last conv - 1 inputs of q, k and v."""
         wide = self.heads * self.head_dim
@@ -658,7 +660,7 @@ class KimiDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class Lightning:
+class Lightning(_Memoryless):
     """Lightning attention (MiniMax-Text-01): linear attention with a fixed decay.
 
     Attributes:
@@ -687,10 +689,6 @@ class Lightning:
         """None: the past is in the state."""
         return ()
 
-    def indexer_caches(self) -> tuple[Cache, ...]:
-        """None."""
-        return ()
-
     def state_bytes(self) -> int:
         """head_dim squared per head."""
         return self.heads * self.head_dim**2 * STATE_BYTES
@@ -702,7 +700,7 @@ class Lightning:
 
 
 @dataclass(frozen=True, slots=True)
-class Mamba1:
+class Mamba1(_Memoryless):
     """Mamba (selective state space, version 1), as in Jamba.
 
     Attributes:
@@ -749,10 +747,6 @@ class Mamba1:
         """None: the past is in the state."""
         return ()
 
-    def indexer_caches(self) -> tuple[Cache, ...]:
-        """None."""
-        return ()
-
     def state_bytes(self) -> int:
         """state numbers per channel, and the last conv - 1 inputs."""
         return self.inner * (self.state * STATE_BYTES + (self.conv - 1) * CONV_STATE_BYTES)
@@ -772,7 +766,7 @@ class Mamba1:
 
 
 @dataclass(frozen=True, slots=True)
-class Mamba2:
+class Mamba2(_Memoryless):
     """Mamba-2, as in Nemotron-H: heads with a scalar decay, B and C shared by groups of heads.
 
     Attributes:
@@ -832,10 +826,6 @@ class Mamba2:
         """None: the past is in the state."""
         return ()
 
-    def indexer_caches(self) -> tuple[Cache, ...]:
-        """None."""
-        return ()
-
     def state_bytes(self) -> int:
         """state numbers per channel, and the last conv - 1 inputs."""
         recurrent = self._inner * self.state * STATE_BYTES
@@ -849,7 +839,7 @@ class Mamba2:
 
 
 @dataclass(frozen=True, slots=True)
-class ShortConv:
+class ShortConv(_Memoryless):
     """Gated short convolution (LFM2): in-projection to three streams, convolution, out.
 
     Attributes:
@@ -877,14 +867,6 @@ class ShortConv:
         yield Piece("ssm", self.width * self.taps, vector=True)
         if self.bias:
             yield Piece("ssm", 4 * self.width + hidden, vector=True)
-
-    def caches(self) -> tuple[Cache, ...]:
-        """None."""
-        return ()
-
-    def indexer_caches(self) -> tuple[Cache, ...]:
-        """None."""
-        return ()
 
     def state_bytes(self) -> int:
         """The last taps - 1 inputs."""

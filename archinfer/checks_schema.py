@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
-    field_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
@@ -24,21 +22,10 @@ from pydantic_core import CoreSchema, core_schema
 from archinfer import units, yamlfile
 from archinfer.errors import UnitError, UnknownNameError
 from archinfer.formats import kv_format, weight_format
+from archinfer.strict import StrictModel
 from archinfer.yamlfile import Document, Location
 
 __all__ = ["Check", "CheckFile", "Expect", "Point", "Solve", "Totals", "read_check_file"]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _given(cls, found: Any) -> Any:
-        # A key without a value is a mistake, not a key left out.
-        if found is None:
-            raise ValueError("expected a value")
-        return found
 
 
 @dataclass(frozen=True)
@@ -213,7 +200,7 @@ Accepted = Annotated[
 ]
 
 
-class Totals(_Strict):
+class Totals(StrictModel):
     """A model of which only its totals are known; the rest follows the family's rules."""
 
     total: Params = Field(description="all parameters")
@@ -222,24 +209,24 @@ class Totals(_Strict):
     attention: Attention = "gqa"
 
 
-class SpeedBound(_Strict):
+class SpeedBound(StrictModel):
     at_least: Speed = Field(description="output tokens per second of one user")
     confidence: Probability = Field(
         default=0.5, description="probability with which the speed must be reached"
     )
 
 
-class NodesBound(_Strict):
+class NodesBound(StrictModel):
     at_most: Nodes = Field(description="nodes whose memory must be enough")
 
 
-class MemoryBound(_Strict):
+class MemoryBound(StrictModel):
     at_most: Annotated[float, Quantity("bytes")] = Field(
         description="bytes over all nodes: weights, KV cache, activations"
     )
 
 
-class Point(_Strict):
+class Point(StrictModel):
     """Values that one feasible model has together; those left out may be anything."""
 
     total: Params | None = None
@@ -252,7 +239,7 @@ class Point(_Strict):
         return {name: value for name, value in pairs if value is not None}
 
 
-class Expect(_Strict):
+class Expect(StrictModel):
     """What is expected: of a model the first four, of a solve feasible, contains, excludes."""
 
     feasible: bool | None = Field(
@@ -265,7 +252,7 @@ class Expect(_Strict):
     excludes: Point | None = Field(default=None, description="no feasible model is like this")
 
 
-class Solve(_Strict):
+class Solve(StrictModel):
     """The options of `archinfer solve`, with underscores."""
 
     hardware: Text = Field(description="name or path of a profile")
@@ -298,7 +285,7 @@ _OF_MODEL = ("feasible", "tokens_per_s", "nodes", "memory")
 _OF_SOLVE = ("feasible", "contains", "excludes")
 
 
-class Check(_Strict):
+class Check(StrictModel):
     """One named check: a subject (`model`, `solve` or `lint`) and what is expected of it."""
 
     model_config = ConfigDict(
@@ -332,7 +319,7 @@ class Check(_Strict):
     expect: Expect | None = None
 
 
-class CheckFile(_Strict):
+class CheckFile(StrictModel):
     """Expectations that `archinfer check` holds against the model."""
 
     schema_version: Literal[1]

@@ -21,10 +21,10 @@ from archinfer.inference import (
     NO_SPECULATION,
     Posterior,
     drawn_speculation,
-    log_density,
     noise_scale,
     resampled,
 )
+from archinfer.noise import log_density
 from archinfer.placement import best_mapping, min_nodes
 from archinfer.shape import FloatArray, ModelShape
 from archinfer.speculation import speculative_time

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archinfer.cost import Z90, log_sd
+from archinfer.cost import speed_range
 from archinfer.deployment import Deployment, Mapping
 from archinfer.placement import candidates
 from archinfer.prediction import Prediction, predict
-from archinfer.solver import GROUP_DOMAINS
+from archinfer.solver import widest_group
 from archinfer.terms import TERMS, TokenTime, Traffic
 from archinfer.work import work
 
@@ -155,8 +155,7 @@ def speed_ceiling(p: Prediction) -> Ceiling | None:
         None where no number of nodes holds the model.
     """
     hardware = p.hardware
-    group = 1.0 if hardware.spatial else GROUP_DOMAINS * hardware.scale_up_size
-    most = int(float(p.shape.layers) * group)
+    most = int(float(p.shape.layers) * widest_group(hardware))
     found = candidates(hardware, p.shape, p.memory, _traffic(p), most)
     if not found.fits.any():
         return None
@@ -165,15 +164,8 @@ def speed_ceiling(p: Prediction) -> Ceiling | None:
     best = int(np.lexsort((found.nodes, np.round(np.log(total), 9)))[0])
     mapping, time = found.at(best)
     asked = p.deployment
-    middle = float(np.sqrt(asked.accepted_low * asked.accepted_high))
-    spread = float(np.exp(Z90 * log_sd(hardware, time)))
-    pass_s = float(time.total)
-    speeds = (
-        asked.accepted_low / pass_s / spread,
-        middle / pass_s,
-        asked.accepted_high / pass_s * spread,
-    )
-    return Ceiling(speeds, mapping, int(found.nodes[best]), time)
+    low, middle, high = speed_range(hardware, time, asked.accepted_low, asked.accepted_high)
+    return Ceiling((float(low), float(middle), float(high)), mapping, int(found.nodes[best]), time)
 
 
 def compare_hardware(

@@ -19,6 +19,7 @@ from archinfer.cases import Case, prepare_all
 from archinfer.cost import decode_time
 from archinfer.deployment import Mapping
 from archinfer.fit_prior import Prior, fit_prior
+from archinfer.noise import DEGREES, log_density
 from archinfer.observations import Observation
 from archinfer.shape import FloatArray
 from archinfer.speculation import speculative_time
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from archinfer.hardware import Hardware
 
 __all__ = [
-    "DEGREES",
     "Fit",
     "FitModel",
     "fit_rows",
@@ -36,9 +36,6 @@ __all__ = [
     "software_factor",
     "without_model",
 ]
-
-DEGREES = 4.0
-"""Degrees of freedom of the noise: heavy tails, finite variance."""
 
 _SOFTWARE = "software:"
 _SPECULATION = ("spread", "acceptance", "draft_time", "probability")
@@ -172,7 +169,7 @@ class FitModel:
         for case in cases:
             centre, scale, chance = self.components(theta, case)
             z = (case.log_speed - centre) / scale
-            log_t = -0.5 * (DEGREES + 1.0) * np.log1p(z * z / DEGREES) - np.log(scale)
+            log_t = log_density(z) - np.log(scale)
             out = out - np.logaddexp.reduce(chance + log_t, axis=1)
         return np.asarray(out)
 
@@ -275,7 +272,7 @@ class Fit:
         for case in cases:
             centre, scale, chance = self.model.components(self.mode[None, :], case)
             z = (case.log_speed - centre) / scale
-            log_t = -0.5 * (DEGREES + 1.0) * np.log1p(z * z / DEGREES) - np.log(scale)
+            log_t = log_density(z) - np.log(scale)
             way = int(np.argmax(chance + log_t))
             out.append(case.log_speed - float(centre[0, way]))
         return np.array(out)

@@ -14,11 +14,9 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import numpy as np
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
-    field_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
@@ -27,6 +25,7 @@ from archinfer import units, yamlfile
 from archinfer.errors import UnitError, nearest
 from archinfer.hardware import KEYS, TABLES, Figure, Key
 from archinfer.speculation import SpeculationLaw
+from archinfer.strict import StrictModel
 from archinfer.yamlfile import Document
 
 __all__ = ["Profile", "profile_of", "read_profile"]
@@ -37,18 +36,6 @@ GroupSize = Annotated[int, Field(ge=1)]
 
 def _key(name: str) -> Key:
     return KEYS.get(name) or TABLES[name]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _given(cls, found: Any) -> Any:
-        # A key without a value is a mistake, not a figure left out.
-        if found is None:
-            raise ValueError("expected a value")
-        return found
 
 
 @dataclass(frozen=True)
@@ -81,7 +68,7 @@ LogSd = Annotated[float, Field(ge=0, le=3, strict=False)]
 Value = TypeVar("Value")
 
 
-class Exact(_Strict, Generic[Value]):
+class Exact(StrictModel, Generic[Value]):
     """A figure that counts as exact."""
 
     value: Value
@@ -97,14 +84,14 @@ class Uncertain(Exact[Value], Generic[Value]):
     )
 
 
-class Memory(_Strict):
+class Memory(StrictModel):
     capacity: Exact[Annotated[float, Read("memory.capacity")]]
     usable_fraction: Exact[Annotated[float, Read("memory.usable_fraction")]]
     bandwidth: Exact[Annotated[float, Read("memory.bandwidth")]]
     read_fraction: Exact[Annotated[float, Read("memory.read_fraction")]]
 
 
-class Compute(_Strict):
+class Compute(StrictModel):
     peak: Annotated[
         dict[NumberFormat, Exact[Annotated[float, Read("compute.peak")]]], Field(min_length=1)
     ]
@@ -112,17 +99,17 @@ class Compute(_Strict):
     clock: Uncertain[Annotated[float, Read("compute.clock")]] | None = None
 
 
-class Fabric(_Strict):
+class Fabric(StrictModel):
     hop_cycles: Exact[Annotated[float, Read("fabric.hop_cycles")]]
     step_cycles: Exact[Annotated[float, Read("fabric.step_cycles")]]
 
 
-class Link(_Strict):
+class Link(StrictModel):
     bandwidth: Exact[Annotated[float, Read("link.bandwidth")]]
     latency: Uncertain[Annotated[float, Read("link.latency")]]
 
 
-class ScaleUp(_Strict):
+class ScaleUp(StrictModel):
     size: Exact[Annotated[float, Read("scale_up.size")]]
     bandwidth: Exact[Annotated[float, Read("scale_up.bandwidth")]] | None = None
     sync_latency: Exact[
@@ -132,19 +119,19 @@ class ScaleUp(_Strict):
     ]
 
 
-class Price(_Strict):
+class Price(StrictModel):
     purchase: Exact[Annotated[float, Read("price.purchase")]] | None = None
     rent: Exact[Annotated[float, Read("price.rent")]] | None = None
 
 
-class Accepted(_Strict):
+class Accepted(StrictModel):
     low: Annotated[float, Field(ge=1, strict=False)]
     high: Annotated[float, Field(ge=1, strict=False)]
     source: Text
     note: Text | None = None
 
 
-class Constants(_Strict):
+class Constants(StrictModel):
     reductions_per_layer: Uncertain[Annotated[float, Read("reductions_per_layer")]]
     fixed_time_per_layer: Uncertain[Annotated[float, Read("fixed_time_per_layer")]]
     bandwidth_efficiency: Uncertain[Annotated[float, Read("bandwidth_efficiency")]]
@@ -161,13 +148,13 @@ class Constants(_Strict):
     routed_layer_factor: Uncertain[Annotated[float, Read("routed_layer_factor")]] | None = None
 
 
-class Covariance(_Strict):
+class Covariance(StrictModel):
     names: Annotated[list[Text], Field(min_length=1)]
     log_covariance: list[list[Annotated[float, Field(strict=False)]]]
     source: Text
 
 
-class Fit(_Strict):
+class Fit(StrictModel):
     """How the constants were fitted; for people to read."""
 
     command: Text
@@ -176,12 +163,12 @@ class Fit(_Strict):
     note: Text | None = None
 
 
-class Chain(_Strict):
+class Chain(StrictModel):
     dense: Annotated[int, Field(ge=1)]
     moe: Annotated[int, Field(ge=1)]
 
 
-class Calibration(_Strict):
+class Calibration(StrictModel):
     """What a measurement with archinfer calibrate says about other hardware as well."""
 
     evenness: Annotated[float, Field(gt=0, le=1, strict=False)] = Field(
@@ -195,7 +182,7 @@ class Calibration(_Strict):
     source: Text
 
 
-class Speculation(_Strict):
+class Speculation(StrictModel):
     """Speculative decoding as the services of this hardware use it."""
 
     acceptance: Annotated[float, Field(gt=0, lt=1, strict=False)] = Field(
@@ -210,7 +197,7 @@ class Speculation(_Strict):
     source: Text
 
 
-class Software(_Strict):
+class Software(StrictModel):
     """Speed of other software than the usual, as a factor."""
 
     factor: Annotated[float, Field(gt=0, strict=False)]
@@ -218,7 +205,7 @@ class Software(_Strict):
     source: Text
 
 
-class Profile(_Strict):
+class Profile(StrictModel):
     """A hardware profile."""
 
     schema_version: Literal[1]

@@ -50,9 +50,11 @@ from archinfer.information import (
     mutual_information_bits,
     quantiles,
 )
+from archinfer.noise import DEGREES, log_density
 from archinfer.prior import CATALOGUE_PRIOR, ShapePrior
 from archinfer.question import Question, Range
 from archinfer.shape import DENSE_CHAIN, FloatArray, ModelShape, Number
+from archinfer.solver import widest_group
 from archinfer.speculation import SpeculationLaw, speculative_time
 from archinfer.work import Memory, memory
 
@@ -83,9 +85,6 @@ IDENTIFIED_BITS = 1.0
 SCALE_UNCERTAINTY = 1.2
 """Factor on the variance of the noise for the uncertainty of its own scale: exp(2 s^2) with
 s = 0.3, what a fit to some twenty speeds leaves of the scale's logarithm."""
-
-NOISE_DEGREES = 4.0
-"""Degrees of freedom of Student's t, the noise of a measured speed (as in `archinfer.fit`)."""
 
 ESS_FLOOR = 1000.0
 UTILISATION = (0.4, 1.0)
@@ -514,7 +513,7 @@ class _Model:
         per_stage = layers.copy()
         group = np.ones(len(layers))
         size = 1.0
-        while size <= min(high, 8.0 * hardware.scale_up_size):
+        while size <= min(high, widest_group(hardware)):
             stages = np.clip(np.floor(there / size), 1.0, layers)
             mine = Mapping(np.ceil(layers / stages), size)
             fits = (size <= there) & (
@@ -571,13 +570,8 @@ def noise_scale(hardware: Hardware, time: TokenTime, spread: Number) -> FloatArr
     """
     error = hardware.model_error_log_sd**2
     constants = np.asarray(log_sd(hardware, time)) ** 2 - error
-    scale = error * (NOISE_DEGREES - 2.0) / NOISE_DEGREES
+    scale = error * (DEGREES - 2.0) / DEGREES
     return np.asarray(np.sqrt(SCALE_UNCERTAINTY * (constants + scale + np.square(spread))))
-
-
-def log_density(deviation: FloatArray) -> FloatArray:
-    """Logarithm of Student's t at deviations in scales, without its constant."""
-    return np.asarray(-0.5 * (NOISE_DEGREES + 1.0) * np.log1p(deviation**2 / NOISE_DEGREES))
 
 
 def drawn_speculation(
@@ -966,8 +960,8 @@ def _predictive(model: _Model, draws: Draws[_Kept], count: int = 2048) -> dict[s
     _, batch = model.evaluate(1, draws.payload.z[index], draws.payload.cell[index], speed=True)
     centre = np.log(batch.tokens_per_s)
     observed = np.log(model.question.tokens_per_s)
-    below = float(stdtr(NOISE_DEGREES, (observed - centre) / batch.log_scale).mean())
-    noise = np.random.default_rng(0).standard_t(NOISE_DEGREES, count)
+    below = float(stdtr(DEGREES, (observed - centre) / batch.log_scale).mean())
+    noise = np.random.default_rng(0).standard_t(DEGREES, count)
     p05, p50, p95 = np.exp(np.quantile(centre + batch.log_scale * noise, (0.05, 0.5, 0.95)))
     return {
         "p05": float(p05),
@@ -1058,7 +1052,7 @@ def simulate(
     truth = Batch.join(parts).take(np.arange(count))
     idle = np.exp(IDLE_LOG_MEAN * rng.exponential(size=count))
     there = np.floor(truth.nodes * np.minimum(idle, IDLE_MOST)).astype(int)
-    speeds = truth.tokens_per_s * np.exp(truth.log_scale * rng.standard_t(NOISE_DEGREES, count))
+    speeds = truth.tokens_per_s * np.exp(truth.log_scale * rng.standard_t(DEGREES, count))
     questions = tuple(
         asked.with_(tokens_per_s=float(v), nodes=(int(n), int(n)) if spatial else question.nodes)
         for n, v in zip(there, speeds, strict=True)

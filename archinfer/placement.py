@@ -12,7 +12,7 @@ from archinfer.cost import decode_time, memory_fraction
 from archinfer.deployment import Deployment, Mapping
 from archinfer.formats import weight_format
 from archinfer.shape import FloatArray, ModelShape, Number
-from archinfer.solver import GROUP_DOMAINS, mappings
+from archinfer.solver import mappings, widest_group
 from archinfer.terms import TokenTime, Traffic
 from archinfer.work import Memory, memory
 
@@ -82,8 +82,7 @@ def candidates(
     layers, per_stage, group = mappings(
         np.array([float(shape.layers)]),
         nodes,
-        hardware.spatial,
-        GROUP_DOMAINS * hardware.scale_up_size,
+        widest_group(hardware),
     )
     mapping = Mapping(per_stage, group)
     return Candidates(
@@ -188,9 +187,8 @@ def fewest(hardware: Hardware, shape: ModelShape, stored: Memory) -> tuple[Float
     """
     layers = np.asarray(shape.layers, dtype=float)
     groups = [1.0]
-    if not hardware.spatial:
-        while groups[-1] * 2.0 <= GROUP_DOMAINS * hardware.scale_up_size:
-            groups.append(groups[-1] * 2.0)
+    while groups[-1] * 2.0 <= widest_group(hardware):
+        groups.append(groups[-1] * 2.0)
     nodes = np.asarray(np.inf)
     per_stage, tensor_parallel = np.ones(()), np.full((), groups[-1])
     for group in groups:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,9 @@ from archinfer.question import Question
 from archinfer.roots import last_nonnegative
 from archinfer.shape import FloatArray
 
+if TYPE_CHECKING:
+    from archinfer.hardware import Hardware
+
 __all__ = [
     "GROUP_DOMAINS",
     "LAYERS_MAX",
@@ -37,6 +41,7 @@ __all__ = [
     "mappings",
     "placements",
     "solve",
+    "widest_group",
 ]
 
 GROUP_DOMAINS = 8.0
@@ -104,21 +109,27 @@ class Interval:
     high: Bound
 
 
+def widest_group(hardware: Hardware) -> float:
+    """Largest tensor-parallel group that is tried: one node of spatial hardware, else
+    GROUP_DOMAINS scale-up domains."""
+    return 1.0 if hardware.spatial else GROUP_DOMAINS * hardware.scale_up_size
+
+
 def mappings(
-    layers: FloatArray, nodes: int, spatial: bool, group_max: float = 1.0
+    layers: FloatArray, nodes: int, group_max: float = 1.0
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Every way to place `layers` whole layers on at most `nodes` nodes.
 
     A pipeline of u stages holds ceil(L / u) layers in the fullest; stage counts that lead to
-    the same number are one mapping, the one with fewest stages. On temporal hardware each stage
-    is a tensor-parallel group of 1, 2, 4, ... nodes.
+    the same number are one mapping, the one with fewest stages. Each stage is a
+    tensor-parallel group of 1, 2, 4, ... nodes, `group_max` at most (see `widest_group`).
 
     Returns:
         (layers, layers_per_stage, tensor_parallel), one entry a mapping.
     """
     out: list[tuple[FloatArray, FloatArray, FloatArray]] = []
     group = 1
-    while group <= min(nodes, 1 if spatial else group_max):
+    while group <= min(nodes, group_max):
         most = int(min(nodes // group, layers.max()))
         stages = np.arange(1, most + 1, dtype=float)
         depth = layers[:, None]
@@ -140,8 +151,7 @@ def placements(question: Question, layers: FloatArray) -> tuple[FloatArray, Floa
     layout = question.layout
     if layout is None:
         hardware = question.hardware
-        group_max = GROUP_DOMAINS * hardware.scale_up_size
-        return mappings(layers, question.nodes[1], hardware.spatial, group_max)
+        return mappings(layers, question.nodes[1], widest_group(hardware))
     layers = layers[(layers >= layout.stages) & (layout.nodes <= question.nodes[1])]
     per_stage = np.ceil(layers / layout.stages)
     return layers, per_stage, np.full(len(layers), float(layout.tensor_parallel))

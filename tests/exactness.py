@@ -10,7 +10,7 @@ from archinfer.constraints import Candidate, slacks
 from archinfer.deployment import Mapping
 from archinfer.formats import weight_format
 from archinfer.question import Question
-from archinfer.solver import GROUP_DOMAINS, Region, mappings
+from archinfer.solver import Region, mappings, widest_group
 
 EDGE = 1e-6
 
@@ -29,8 +29,7 @@ def directly(
     depth, per_stage, group = mappings(
         depths,
         int(nodes.max()),
-        hardware.spatial,
-        GROUP_DOMAINS * hardware.scale_up_size,
+        widest_group(hardware),
     )
     order = np.argsort(depth, kind="stable")
     depth, per_stage, group = depth[order], per_stage[order], group[order]

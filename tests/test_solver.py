@@ -84,13 +84,13 @@ def test_layers_are_whole() -> None:
 
 
 def test_mappings_are_every_distinct_way() -> None:
-    depth, per_stage, group = mappings(np.array([7.0]), 7, True)
+    depth, per_stage, group = mappings(np.array([7.0]), 7)
     assert sorted(per_stage) == [1.0, 2.0, 3.0, 4.0, 7.0]
     assert set(depth) == {7.0}
     assert set(group) == {1.0}
     for layers in (1, 5, 61, 88, 126):
         for nodes in (1, 2, 7, 88):
-            _, per_stage, _ = mappings(np.array([float(layers)]), nodes, True)
+            _, per_stage, _ = mappings(np.array([float(layers)]), nodes)
             stages = np.ceil(layers / per_stage)
             brute = {int(np.ceil(layers / np.ceil(layers / u))) for u in range(1, nodes + 1)}
             assert set(stages.astype(int)) == brute

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from archinfer.commands.common import Format
+from archinfer.commands.common import (
+    Format,
+    FormatOption,
+)
 from archinfer.commands.pictures import PLOT_HELP
 
 if TYPE_CHECKING:
@@ -52,7 +55,7 @@ def calibrate(
     ] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, order and blind models.")] = 0,
     plot: Annotated[str | None, typer.Option(metavar="FILE", help=PLOT_HELP)] = None,
-    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
+    output: FormatOption = Format.table,
 ) -> None:
     """Time a real forward pass on this machine, fit the cost model to it and check the fit.
 

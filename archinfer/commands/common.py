@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,13 +13,22 @@ if TYPE_CHECKING:
     from archinfer.hardware import Hardware
 
 __all__ = [
+    "NODES_MOST",
+    "Concurrency",
+    "Context",
     "Format",
+    "FormatOption",
+    "KvFormat",
+    "MappingOption",
+    "ModelWeights",
+    "SetFigures",
     "hardware_with",
     "print_csv",
     "print_json",
     "print_markdown",
     "read_count",
     "read_range",
+    "read_whole",
     "read_whole_range",
     "warn",
 ]
@@ -32,6 +41,34 @@ class Format(StrEnum):
     json = "json"
     csv = "csv"
     markdown = "markdown"
+
+
+NODES_MOST = 100_000
+"""Most nodes that a command takes."""
+
+Context = Annotated[str, typer.Option(help="Tokens of context (128k = 128,000).")]
+Concurrency = Annotated[str, typer.Option(help="Users served at once.")]
+KvFormat = Annotated[str, typer.Option(help="KV-cache format.")]
+FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
+ModelWeights = Annotated[
+    str | None,
+    typer.Option(help="Weight format. Default: the one the model comes in (bf16 for --total)."),
+]
+MappingOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Nodes that share a layer and pipeline stages, as tp=8,pp=2. Default: the "
+        "fastest that fits."
+    ),
+]
+SetFigures = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set a figure of the profile, as link.latency='2 us'.",
+    ),
+]
 
 
 def _plain(value: Any) -> Any:
@@ -87,6 +124,17 @@ def read_count(option: str, text: str, dimension: str = "count") -> float:
         return parse(text, dimension)
     except UnitError as error:
         raise UnitError(f"{option}: {error}") from None
+
+
+def read_whole(option: str, text: str, dimension: str, most: float = 1e15) -> int:
+    """A whole number from 1 to `most`; InputError names the option."""
+    from archinfer.errors import InputError
+
+    value = read_count(option, text, dimension)
+    if value != int(value) or not 1 <= value <= most:
+        limit = f"between 1 and {most:,.0f}" if most < 1e15 else "of at least 1"
+        raise InputError(f"{option}: expected a whole number {limit}, found {text!r}")
+    return int(value)
 
 
 def read_range(option: str, text: str | None, dimension: str = "count") -> tuple[float, float]:

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from archinfer.commands.common import Format
+from archinfer.commands.common import (
+    NODES_MOST,
+    Concurrency,
+    Context,
+    Format,
+    FormatOption,
+    KvFormat,
+    MappingOption,
+    ModelWeights,
+    read_whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,8 +25,6 @@ if TYPE_CHECKING:
     from archinfer.shape import ModelShape
 
 __all__ = ["compare"]
-
-NODES_MOST = 100_000
 
 
 def compare(
@@ -49,24 +57,15 @@ def compare(
     ] = None,
     layers: Annotated[str | None, typer.Option(help="Its layers, as 88.")] = None,
     attention: Annotated[str, typer.Option(help="Its attention: gqa, mqa, mla.")] = "gqa",
-    mapping: Annotated[
-        str | None,
-        typer.Option(
-            help="Nodes that share a layer and pipeline stages, as tp=8,pp=2. Default: the "
-            "fastest that fits."
-        ),
-    ] = None,
-    context: Annotated[str, typer.Option(help="Tokens of context (128k = 128,000).")] = "8k",
-    concurrency: Annotated[str, typer.Option(help="Users served at once.")] = "1",
-    weights: Annotated[
-        str | None,
-        typer.Option(help="Weight format. Default: the one the model comes in (bf16 for --total)."),
-    ] = None,
-    kv: Annotated[str, typer.Option(help="KV-cache format.")] = "bf16",
+    mapping: MappingOption = None,
+    context: Context = "8k",
+    concurrency: Concurrency = "1",
+    weights: ModelWeights = None,
+    kv: KvFormat = "bf16",
     speculation: Annotated[
         str, typer.Option(help="Accepted tokens a pass, as 1 (none) or 1:3.")
     ] = "1",
-    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
+    output: FormatOption = Format.table,
 ) -> None:
     """Compare hardware: speed for one user, nodes, what binds, power, and the speed ceiling.
 
@@ -105,8 +104,8 @@ def compare(
     deployments = [
         Deployment(
             nodes=count,
-            context_tokens=_whole("--context", context, "tokens"),
-            concurrency=_whole("--concurrency", concurrency, "count"),
+            context_tokens=read_whole("--context", context, "tokens"),
+            concurrency=read_whole("--concurrency", concurrency, "count"),
             weights=None if weights is None else weight_format(weights).name,
             kv=kv_format(kv).name,
             accepted_low=low,
@@ -130,23 +129,12 @@ def compare(
         report.print_entries(entries)
 
 
-def _whole(option: str, text: str, dimension: str, most: float = 1e15) -> int:
-    from archinfer.commands.common import read_count
-    from archinfer.errors import InputError
-
-    value = read_count(option, text, dimension)
-    if value != int(value) or not 1 <= value <= most:
-        limit = f"between 1 and {most:,.0f}" if most < 1e15 else "of at least 1"
-        raise InputError(f"{option}: expected a whole number {limit}, found {text!r}")
-    return int(value)
-
-
 def _nodes(text: str | None, machines: int) -> Sequence[int | None]:
     from archinfer.errors import InputError
 
     if text is None:
         return [None] * machines
-    counts = [_whole("--nodes", part, "count", NODES_MOST) for part in text.split(",")]
+    counts = [read_whole("--nodes", part, "count", NODES_MOST) for part in text.split(",")]
     if len(counts) not in (1, machines):
         raise InputError(
             f"--nodes: expected one number or one for each of {machines} profiles, found {text!r}"
@@ -177,7 +165,7 @@ def _models(
                 f"--active: expected more than 0 and at most the total ({compact(size)}), "
                 f"found {active!r}"
             )
-        depth = _whole("--layers", layers, "count", 10_000)
+        depth = read_whole("--layers", layers, "count", 10_000)
         rules = FamilyRules(attention=attention)
         shape = family_shape(size, used, float(depth), rules)
         if used == size:

@@ -29,9 +29,9 @@ def list_profiles(
 
     profiles = [Hardware.load(name) for name in Hardware.names()]
     if output is Format.json:
-        _print_json(
-            [{"name": h.name, "title": h.title, "execution": h.execution} for h in profiles]
-        )
+        from archinfer.commands.common import print_json
+
+        print_json([{"name": h.name, "title": h.title, "execution": h.execution} for h in profiles])
         return
 
     from rich.console import Console
@@ -60,7 +60,9 @@ def show(
 
     hardware = Hardware.load(name)
     if output is Format.json:
-        _print_json(hardware.to_dict())
+        from archinfer.commands.common import print_json
+
+        print_json(hardware.to_dict())
         return
 
     from rich.console import Console
@@ -110,9 +112,3 @@ def lint(
             typer.echo(f"{file}: OK ({hardware.name}, {len(hardware.figures)} figures)")
     if wrong:
         raise typer.Exit(2)
-
-
-def _print_json(value: object) -> None:
-    import json
-
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))

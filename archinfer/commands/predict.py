@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from archinfer.commands.common import Format
+from archinfer.commands.common import (
+    NODES_MOST,
+    Concurrency,
+    Context,
+    Format,
+    FormatOption,
+    KvFormat,
+    MappingOption,
+    ModelWeights,
+    SetFigures,
+    read_whole,
+)
 from archinfer.commands.pictures import PLOT_HELP, REPORT_HELP
 
 if TYPE_CHECKING:
@@ -15,8 +26,6 @@ if TYPE_CHECKING:
     from archinfer.report.predict import Row
 
 __all__ = ["predict"]
-
-NODES_MOST = 100_000
 
 
 def predict(
@@ -54,20 +63,11 @@ def predict(
         str | None,
         typer.Option(help="Nodes that share each layer (with --layers-per-node; not on wafers)."),
     ] = None,
-    mapping: Annotated[
-        str | None,
-        typer.Option(
-            help="Nodes that share a layer and pipeline stages, as tp=8,pp=2. Default: the "
-            "fastest that fits."
-        ),
-    ] = None,
-    context: Annotated[str, typer.Option(help="Tokens of context (128k = 128,000).")] = "8k",
-    concurrency: Annotated[str, typer.Option(help="Users served at once.")] = "1",
-    weights: Annotated[
-        str | None,
-        typer.Option(help="Weight format. Default: the one the model comes in (bf16 for --total)."),
-    ] = None,
-    kv: Annotated[str, typer.Option(help="KV-cache format.")] = "bf16",
+    mapping: MappingOption = None,
+    context: Context = "8k",
+    concurrency: Concurrency = "1",
+    weights: ModelWeights = None,
+    kv: KvFormat = "bf16",
     speculation: Annotated[
         str, typer.Option(help="Accepted tokens a pass, as 1 (none) or 1:3.")
     ] = "1:3",
@@ -78,14 +78,7 @@ def predict(
             "Default: 0 (--speculation net of drafting)."
         ),
     ] = "0",
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Set a figure of the profile, as link.latency='2 us'.",
-        ),
-    ] = None,
+    set_: SetFigures = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show bars, and the figures behind the answer.")
     ] = False,
@@ -93,7 +86,7 @@ def predict(
     report_file: Annotated[
         str | None, typer.Option("--report", metavar="FILE", help=REPORT_HELP)
     ] = None,
-    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
+    output: FormatOption = Format.table,
 ) -> None:
     """Predict the speed of known models for one user, and say what limits it.
 
@@ -123,9 +116,9 @@ def predict(
     if not 0.0 < low <= high < float("inf"):
         raise InputError(f"--speculation: expected 1 or a range such as 1:3, found {speculation!r}")
     deployment = Deployment(
-        nodes=None if nodes is None else _whole("--nodes", nodes, "count", NODES_MOST),
-        context_tokens=_whole("--context", context, "tokens"),
-        concurrency=_whole("--concurrency", concurrency, "count"),
+        nodes=None if nodes is None else read_whole("--nodes", nodes, "count", NODES_MOST),
+        context_tokens=read_whole("--context", context, "tokens"),
+        concurrency=read_whole("--concurrency", concurrency, "count"),
         weights=None if weights is None else weight_format(weights).name,
         kv=kv_format(kv).name,
         accepted_low=low,
@@ -170,19 +163,8 @@ def predict(
         report.print_comparison(rows, overrides, explain)
 
 
-def _whole(option: str, text: str, dimension: str, most: float = 1e15) -> int:
-    from archinfer.commands.common import read_count
-    from archinfer.errors import InputError
-
-    value = read_count(option, text, dimension)
-    if value != int(value) or not 1 <= value <= most:
-        limit = f"between 1 and {most:,.0f}" if most < 1e15 else "of at least 1"
-        raise InputError(f"{option}: expected a whole number {limit}, found {text!r}")
-    return int(value)
-
-
 def _drafts(text: str) -> int:
-    return 0 if text.strip() == "0" else _whole("--draft-tokens", text, "count", 1000)
+    return 0 if text.strip() == "0" else read_whole("--draft-tokens", text, "count", 1000)
 
 
 def _mapping(
@@ -195,8 +177,8 @@ def _mapping(
         if tensor_parallel is not None:
             raise InputError("--tensor-parallel needs --layers-per-node as well")
         return None
-    held = _whole("--layers-per-node", layers_per_node, "count", NODES_MOST)
-    group = _whole("--tensor-parallel", tensor_parallel or "1", "count", NODES_MOST)
+    held = read_whole("--layers-per-node", layers_per_node, "count", NODES_MOST)
+    group = read_whole("--tensor-parallel", tensor_parallel or "1", "count", NODES_MOST)
     if profile.spatial and group > 1:
         raise InputError(
             f"--tensor-parallel: the cores of one {profile.node} share a layer, found {group}"

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from archinfer.commands.common import Format
+from archinfer.commands.common import (
+    NODES_MOST,
+    Context,
+    Format,
+    FormatOption,
+    KvFormat,
+    MappingOption,
+    SetFigures,
+)
 from archinfer.commands.pictures import PLOT_HELP, REPORT_HELP
 
 if TYPE_CHECKING:
@@ -22,7 +30,6 @@ FOUNDING_NODES = "88"
 FOUNDING_SPEED = "750"
 DEFAULT_SPECULATION = "1:3"
 UNKNOWN_NODES = "1:128"
-NODES_MOST = 100_000
 
 
 def solve(
@@ -43,14 +50,8 @@ def solve(
         str | None,
         typer.Option(help="Observed speed of one user: too slow and too fast are both evidence."),
     ] = None,
-    mapping: Annotated[
-        str | None,
-        typer.Option(
-            help="Nodes that share a layer and pipeline stages, as tp=8,pp=2. Default: the "
-            "fastest that fits."
-        ),
-    ] = None,
-    context: Annotated[str, typer.Option(help="Tokens of context (128k = 128,000).")] = "8k",
+    mapping: MappingOption = None,
+    context: Context = "8k",
     concurrency: Annotated[
         str | None,
         typer.Option(help="Users served at once. Default: 1 (the posterior: unknown, 1 to 32)."),
@@ -58,7 +59,7 @@ def solve(
     weights: Annotated[
         str, typer.Option(help="Weight formats to consider, comma-separated.")
     ] = "bf16,fp8,nvfp4",
-    kv: Annotated[str, typer.Option(help="KV-cache format.")] = "bf16",
+    kv: KvFormat = "bf16",
     attention: Annotated[
         str | None,
         typer.Option(
@@ -93,14 +94,7 @@ def solve(
     confidence: Annotated[
         str, typer.Option(help="Probability with which a target must hold.")
     ] = "50 %",
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Set a figure of the profile, as link.latency='2 us'.",
-        ),
-    ] = None,
+    set_: SetFigures = None,
     calibration: Annotated[
         str | None,
         typer.Option(
@@ -134,7 +128,7 @@ def solve(
     ] = False,
     plot: Annotated[str | None, typer.Option(metavar="FILE", help=PLOT_HELP)] = None,
     report: Annotated[str | None, typer.Option(metavar="FILE", help=REPORT_HELP)] = None,
-    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
+    output: FormatOption = Format.table,
 ) -> None:
     """Print the architectures that a node count and a speed allow, and what bounds them.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from archinfer.commands.common import Format, print_csv, print_json, warn
+from archinfer.commands.common import Format, FormatOption, print_csv, print_json, warn
 from archinfer.commands.pictures import PLOT_HELP
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def validate(
         typer.Option(min=0.0, max=1.0, help="Exit 1 if the 90 % intervals cover less than this."),
     ] = 0.85,
     plot: Annotated[str | None, typer.Option(metavar="FILE", help=PLOT_HELP)] = None,
-    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
+    output: FormatOption = Format.table,
 ) -> None:
     """Predict published speeds, each by a fit without that model, beside naive baselines."""
     from archinfer import observations as rows_of
