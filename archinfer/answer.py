@@ -76,7 +76,8 @@ class Sensitivity:
 
     Attributes:
         quantity: total_params, active_params, layers or nodes.
-        tokens_per_s: without speculation, with the quantity halved, as it is, doubled.
+        tokens_per_s: without speculation, with the quantity halved, as it is, doubled; nan
+            where that is no model (more active parameters than there are).
     """
 
     quantity: str
@@ -97,9 +98,11 @@ class Sensitivity:
 
 
 def sensitivity(question: Question, design: Design) -> tuple[Sensitivity, ...]:
-    """Speed of the family around a design with one of total, active and layers changed.
+    """Speed of a design, and how it would change with one of total, active and layers.
 
-    Layers change with the layers per node kept, so that the nodes change with them.
+    The changes are those of the family's member with the design's numbers. Layers change with the
+    layers per node kept, so that the nodes change with them. Whether the changed model still
+    fits is not asked: this is about what a speed tells, not about what may be built.
     """
     factors = np.array([0.5, 1.0, 2.0])
     found = []
@@ -108,19 +111,19 @@ def sensitivity(question: Question, design: Design) -> tuple[Sensitivity, ...]:
             k: factors if k == name else np.ones(3)
             for k in ("total_params", "active_params", "layers")
         }
+        total = design.total_params * scale["total_params"]
+        active = design.active_params * scale["active_params"]
         candidate = Candidate(
             question,
-            design.total_params * scale["total_params"],
-            np.minimum(
-                design.active_params * scale["active_params"],
-                design.total_params * scale["total_params"],
-            ),
+            total,
+            active,
             np.maximum(np.round(design.architecture.layers * scale["layers"]), 1.0),
             design.mapping,
             weight_format(design.weights).bits,
         )
-        halved, same, doubled = (float(v) for v in tokens_per_s(candidate.time))  # type: ignore[union-attr]
-        found.append(Sensitivity(name, (halved, same, doubled)))
+        family = np.asarray(tokens_per_s(candidate.time))
+        speeds = np.where(active <= total, family / family[1] / design.time_s["total"], np.nan)
+        found.append(Sensitivity(name, (float(speeds[0]), float(speeds[1]), float(speeds[2]))))
     return tuple(found)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -71,15 +73,56 @@ def main() -> None:
     """Run the command line; what the user got wrong is one line on stderr and exit code 2."""
     from archinfer.errors import InputError, MeasurementError
 
+    _steady_output()
     try:
-        app()
+        try:
+            app()
+        finally:
+            # Here, where what goes wrong can be told; at exit Python would only complain.
+            sys.stdout.flush()
     except InputError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(2)
     except MeasurementError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(1)
-    except BrokenPipeError:
-        # The reader has gone (`| head`): nothing is wrong here.
-        sys.stderr.close()
-        sys.exit(0)
+    except OSError as error:
+        _drop(sys.stdout.fileno())
+        typer.echo(f"error: cannot write: {error}", err=True)
+        sys.exit(2)
+
+
+class _Output(io.FileIO):
+    """Standard output whose reader may go (`| head`): the rest is then dropped.
+
+    Click and Rich would each end the command with exit code 1, which here means that a check
+    failed.
+    """
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            _drop(self.fileno())
+            return len(data)
+
+
+def _drop(descriptor: int) -> None:
+    """From now on what is written to `descriptor` goes nowhere."""
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, descriptor)
+    os.close(sink)
+
+
+def _steady_output() -> None:
+    """Output that neither a reader that goes nor a letter that the encoding lacks can break."""
+    out, err = sys.stdout, sys.stderr
+    if out is sys.__stdout__ and isinstance(out, io.TextIOWrapper):
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(_Output(out.fileno(), "w", closefd=False)),
+            encoding=out.encoding,
+            errors="replace",
+            line_buffering=out.line_buffering,
+        )
+    if isinstance(err, io.TextIOWrapper):
+        err.reconfigure(errors="replace")

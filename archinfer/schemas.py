@@ -164,15 +164,16 @@ class ArchitectureOutput(BaseModel):
 
 
 class ThreeSpeeds(BaseModel):
-    halved: float
+    halved: float | None
     same: float
-    doubled: float
+    doubled: float | None
 
 
 class SensitivityOutput(BaseModel):
     quantity: str
     tokens_per_s: ThreeSpeeds = Field(
-        description="without speculation, with the quantity halved, as it is, doubled"
+        description="without speculation, with the quantity halved, as it is, doubled; null: no "
+        "model (more active parameters than there are)"
     )
 
 

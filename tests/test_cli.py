@@ -221,3 +221,60 @@ def test_the_workflow_calls_the_same_script() -> None:
         assert f"'{name}=={bound}" in lowest
     # YAML 1.1 reads the key `on` as true.
     assert {"push", "pull_request"} <= set(workflow[True])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["solve"], ["predict", "kimi-k2"], ["models", "list"], ["hardware", "show", "wse-3"]],
+    ids=lambda words: words[0],
+)
+def test_a_reader_that_goes_is_no_error(words: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "archinfer", *words],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("words", [["solve"], ["solve", "--format", "json"], ["schema"]])
+def test_a_full_disk_is_one_line(words: list[str]) -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "archinfer", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: cannot write: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_name_that_cannot_be_shown_is_no_traceback(encoding: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "archinfer", "predict", "modèl 🦙.json"],
+        capture_output=True,
+        env=os.environ | {"PYTHONIOENCODING": encoding},
+        timeout=60,
+    )
+    assert done.returncode == 2
+    text = done.stderr.decode(encoding, errors="replace")
+    assert text.startswith("error: ")
+    assert len(text.splitlines()) == 1
+
+
+def test_nodes_have_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    done = run(capsys, "solve", "--nodes", "1e12")
+    assert done.code == 2
+    assert "--nodes: expected at most 100,000" in done.err

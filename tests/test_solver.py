@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archinfer.answer import answer
+from archinfer.answer import answer, sensitivity
 from archinfer.constraints import Candidate, slacks
 from archinfer.deployment import Mapping
 from archinfer.errors import InputError
@@ -274,3 +274,18 @@ def test_throughput_bounds_active() -> None:
 def test_wrong_questions_are_refused(change: dict) -> None:
     with pytest.raises(InputError):
         FOUNDING.with_(**change)
+
+
+def test_sensitivity_is_of_the_design_and_says_where_there_is_no_model() -> None:
+    found = answer(FOUNDING.with_(habits=None), architectures=8)
+    for design in found.architectures:
+        rows = {s.quantity: s for s in sensitivity(FOUNDING, design)}
+        for row in rows.values():
+            assert row.tokens_per_s[1] == pytest.approx(1.0 / design.time_s["total"])
+        halved, same, doubled = rows["layers"].tokens_per_s
+        assert halved > same > doubled
+        sparsity = design.total_params / design.active_params
+        assert np.isnan(rows["active_params"].tokens_per_s[2]) == (sparsity < 2.0)
+        assert np.isnan(rows["total_params"].tokens_per_s[0]) == (sparsity < 2.0)
+        # More to read is never faster.
+        assert not rows["active_params"].tokens_per_s[2] > same

@@ -162,6 +162,8 @@ def read_whole_range(option: str, text: str, most: int) -> tuple[int, int]:
         low = 1
     if not 1 <= low <= high:
         raise InputError(f"{option}: expected at least 1, found {text!r}")
+    if high > most:
+        raise InputError(f"{option}: expected at most {most:,}, found {text!r}")
     return int(low), int(high)
 
 

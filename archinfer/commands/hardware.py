@@ -34,9 +34,9 @@ def list_profiles(
         print_json([{"name": h.name, "title": h.title, "execution": h.execution} for h in profiles])
         return
 
-    from rich.console import Console
     from rich.table import Table
 
+    from archinfer.report.tables import new_console
     from archinfer.units import format_quantity
 
     table = Table(box=None, pad_edge=False)
@@ -47,7 +47,7 @@ def list_profiles(
         memory = format_quantity(float(h.memory_capacity_bytes), "bytes")
         bandwidth = format_quantity(float(h.bandwidth_bytes_per_s), "bytes_per_s")
         table.add_row(h.name, h.execution, memory, bandwidth, h.title)
-    Console().print(table)
+    new_console().print(table)
 
 
 @app.command()
@@ -65,12 +65,13 @@ def show(
         print_json(hardware.to_dict())
         return
 
-    from rich.console import Console
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
+    from archinfer.report.tables import new_console
+
+    console = new_console()
     console.print(Text(f"{hardware.name}: {hardware.title}", style="bold"))
     console.print(Text(f"one node is a {hardware.node}; {hardware.execution} execution"))
     console.print()

@@ -183,11 +183,12 @@ def list_models(output: FormatOption = Format.table) -> None:
 
 def _print_list(cells: list[list[str]]) -> None:
     """The list as a table; columns that do not fit a narrow terminal are left out."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
+    from archinfer.report.tables import new_console
+
+    console = new_console()
     widths = [max(len(row[i]) for row in [LIST_HEADINGS, *cells]) for i in range(len(cells[0]))]
     columns = len(widths)
     while columns > 2 and sum(widths[:columns]) + 2 * columns > console.width:
@@ -275,11 +276,12 @@ def _shown(value: Any) -> str:
 
 
 def _print_show(facts: dict[str, Any], rows: list[tuple[str, Any]]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
+    from archinfer.report.tables import new_console
+
+    console = new_console()
     title = (
         facts["name"] if not facts["hugging_face"] else f"{facts['name']} ({facts['hugging_face']})"
     )

@@ -173,10 +173,11 @@ def point_rows(found: Calibration) -> tuple[list[str], list[list[Any]]]:
 
 def print_calibration(found: Calibration) -> None:
     """Everything, on standard output."""
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False, soft_wrap=False)
+    from archinfer.report.tables import new_console
+
+    console = new_console()
     for line in sentences(found)[:4]:
         console.print(Text(line))
     console.print()

@@ -36,10 +36,11 @@ def summary(report: Report) -> str:
 
 def print_report(report: Report) -> None:
     """One line for each expectation, then the summary, on standard output."""
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False)
+    from archinfer.report.tables import new_console
+
+    console = new_console()
     for result in report.results:
         margin = margin_text(result.margin)
         console.print(

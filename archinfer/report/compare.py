@@ -90,12 +90,11 @@ def markdown_rows(entries: list[Entry]) -> tuple[list[str], list[list[str]]]:
 
 def print_entries(entries: list[Entry]) -> None:
     """One table a model."""
-    from rich.console import Console
     from rich.text import Text
 
-    from archinfer.report.tables import print_table
+    from archinfer.report.tables import new_console, print_table
 
-    console = Console(highlight=False)
+    console = new_console()
     for model in dict.fromkeys(e.model for e in entries):
         mine = [e for e in entries if e.model == model]
         p = mine[0].prediction

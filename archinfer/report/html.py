@@ -208,6 +208,11 @@ def _sure(answer: Answer) -> Markup:
     return el("p", text)
 
 
+def _number(text: str, value: float) -> str | Cell:
+    """A cell that sorts by its value; a dash where there is none."""
+    return Cell(text, value) if math.isfinite(value) else "-"
+
+
 def _reads(answer: Answer) -> Markup:
     """What the speed can tell about each quantity."""
     from archinfer.report.solve import QUANTITIES
@@ -218,7 +223,7 @@ def _reads(answer: Answer) -> Markup:
     rows: list[list[str | Cell]] = []
     for s in answer.sensitivity:
         halved, same, doubled = s.tokens_per_s
-        change = max(abs(halved / same - 1.0), abs(doubled / same - 1.0))
+        change = max(abs(v / same - 1.0) for v in (halved, doubled, same) if math.isfinite(v))
         verdict = (
             el("span", "the speed reads it", class_="yes")
             if change >= READS
@@ -228,14 +233,14 @@ def _reads(answer: Answer) -> Markup:
             [
                 QUANTITIES.get(s.quantity, s.quantity),
                 verdict,
-                *(Cell(f"{v:,.0f}", v) for v in s.tokens_per_s),
-                Cell(f"{100 * s.elasticity:+.0f} %", s.elasticity),
+                *(_number(f"{v:,.0f}", v) for v in s.tokens_per_s),
+                _number(f"{100 * s.elasticity:+.0f} %", s.elasticity),
             ]
         )
     caption = (
         "What the speed can tell: tokens/s without speculation if one quantity changes, around "
         f"{compact(about.total_params)} total, {compact(about.active_params)} active, "
-        f"{about.architecture.layers} layers"
+        f"{about.architecture.layers} layers (fitting or not; nodes follow the layers)"
     )
     return table(caption, ["quantity", "verdict", "halved", "as is", "doubled", "doubling"], rows)
 

@@ -144,12 +144,6 @@ def _bytes(value: float) -> str:
     return format_quantity(value, "bytes", digits=3)
 
 
-def _console() -> Console:
-    from rich.console import Console
-
-    return Console(highlight=False, soft_wrap=False)
-
-
 def assumptions(row: Row, overrides: tuple[str, ...]) -> str:
     """What was assumed, in one paragraph."""
     asked = row.result.deployment
@@ -226,7 +220,9 @@ def print_page(row: Row, overrides: tuple[str, ...], explain: bool) -> None:
     """One model, in full."""
     from rich.text import Text
 
-    console = _console()
+    from archinfer.report.tables import new_console
+
+    console = new_console()
     p = row.result
     node = p.hardware.node
     count = int(p.nodes)
@@ -399,7 +395,9 @@ def print_comparison(rows: list[Row], overrides: tuple[str, ...], explain: bool)
     """Several models side by side."""
     from rich.text import Text
 
-    console = _console()
+    from archinfer.report.tables import new_console
+
+    console = new_console()
     hardware = rows[0].result.hardware
     nodes = rows[0].result.deployment.nodes
     count = "the fewest nodes that hold each" if nodes is None else f"{nodes:,} {hardware.node}s"

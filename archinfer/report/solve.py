@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archinfer.report.tables import print_table
+from archinfer.report.tables import new_console, print_table
 from archinfer.report.text import bar, compact, region_map, seconds, speeds, unicode_ok
 
 if TYPE_CHECKING:
@@ -187,10 +187,9 @@ def map_rows(answer: Answer, width: int, height: int, blocks: bool) -> tuple[lis
 
 def print_answer(answer: Answer, explain: bool = False) -> None:
     """The whole answer on standard output."""
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False, soft_wrap=False)
+    console = new_console()
     blocks = unicode_ok()
     console.print(Text(headline(answer), style="bold"))
     console.print(Text(assumptions(answer)))
@@ -278,17 +277,22 @@ def _print_sensitivity(console: Console, answer: Answer) -> None:
     title = (
         "What the speed reads: tokens/s (without speculation) if one quantity changes, around "
         f"{compact(about.total_params)} total, {compact(about.active_params)} active, "
-        f"{about.architecture.layers} layers"
+        f"{about.architecture.layers} layers (fitting or not; nodes follow the layers)"
     )
     rows = [
         [
             QUANTITIES.get(s.quantity, s.quantity),
-            *(f"{v:,.0f}" for v in s.tokens_per_s),
-            f"{100 * s.elasticity:+.0f} %",
+            *(_known(f"{v:,.0f}", v) for v in s.tokens_per_s),
+            _known(f"{100 * s.elasticity:+.0f} %", s.elasticity),
         ]
         for s in answer.sensitivity
     ]
     print_table(console, title, ["", "halved", "as is", "doubled", "doubling"], rows)
+
+
+def _known(text: str, value: float) -> str:
+    """The text, or a dash where there is no value."""
+    return text if math.isfinite(value) else "-"
 
 
 def _print_posterior(console: Console, answer: Answer) -> None:

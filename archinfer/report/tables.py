@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["print_table"]
+__all__ = ["new_console", "print_table"]
 
 TEXT_COLUMNS = frozenset(
     (
@@ -26,6 +26,13 @@ TEXT_COLUMNS = frozenset(
         "set by",
     )
 )
+
+
+def new_console() -> Console:
+    """Standard output for people: no highlighting of what Rich takes for numbers or paths."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=False)
 
 
 def print_table(

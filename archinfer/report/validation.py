@@ -16,16 +16,17 @@ _NAMES = {"roofline": "bandwidth roofline", "constant_per_layer": "constant time
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table on standard output, first column to the left, the rest to the right."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from archinfer.report.tables import new_console
 
     table = Table(box=None, pad_edge=False)
     for i, heading in enumerate(headings):
         table.add_column(heading, justify="right" if i else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    Console().print(table)
+    new_console().print(table)
 
 
 def _nodes(p: Prediction) -> str:
