@@ -180,6 +180,14 @@ class Answer:
                 "total": _open(q.total),
                 "active": _open(q.active),
                 "layers": _open(q.layers),
+                "sparsity": None if q.habits is None else _ends(q.habits.sparsity),
+                "confidence": None if q.observed else q.confidence,
+                "throughput_tokens_per_s": q.throughput_tokens_per_s,
+                "max_power_w": q.power_w,
+                "max_price_per_hour": q.price_per_hour,
+                "mapping": None if q.layout is None else q.layout.text,
+                "overrides": list(q.overrides),
+                "calibration": q.calibration,
             },
             "feasible": self.feasible,
             "ranges": {
@@ -209,8 +217,10 @@ class Answer:
 
 
 def _open(limits: tuple[float, float]) -> list[float | None] | None:
-    if limits == (0.0, np.inf):
-        return None
+    return None if limits == (0.0, np.inf) else _ends(limits)
+
+
+def _ends(limits: tuple[float, float]) -> list[float | None]:
     return [limits[0], None if limits[1] == np.inf else limits[1]]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from archinfer.architecture import COMPONENTS, OUTSIDE_COMPONENTS
+from archinfer.architecture import COMPONENTS, KEPT_COMPONENTS
 from archinfer.configkeys import ConfigKeys
 
 __all__ = ["StoredFormat", "stored_format"]
@@ -17,11 +17,11 @@ __all__ = ["StoredFormat", "stored_format"]
 class StoredFormat:
     """A weight format by name, the components it leaves out, and the format those have.
 
-    Embedding, head and n-gram tables are at 16 bits at least, whatever `kept_name` says.
+    Of those, `KEPT_COMPONENTS` are at 16 bits at least, whatever `kept_name` says.
     """
 
     name: str
-    kept: frozenset[str] = OUTSIDE_COMPONENTS
+    kept: frozenset[str] = KEPT_COMPONENTS
     kept_name: str = "bf16"
 
 
@@ -67,7 +67,7 @@ def _kept(modules: Any) -> frozenset[str]:
     A pattern that names single layers ("model.layers.0.self_attn") is no statement about a
     component and is passed over.
     """
-    found = {"ngram_table"}
+    found: set[str] = set()
     names: Iterable[Any] = modules if isinstance(modules, list) else []
     for name in names:
         text = str(name).removeprefix("re:")
@@ -77,7 +77,7 @@ def _kept(modules: Any) -> frozenset[str]:
             if re.search(pattern, text):
                 found.add(component)
                 break
-    return frozenset(found) | OUTSIDE_COMPONENTS
+    return frozenset(found) | KEPT_COMPONENTS
 
 
 def _integer(bits: Any, group: Any) -> str | None:
@@ -125,8 +125,9 @@ def _named(method: str, section: ConfigKeys) -> str | None:
 def stored_format(keys: ConfigKeys) -> StoredFormat:
     """The weight format of a config, from `quantization_config`, else from `dtype`.
 
-    Block formats of released files leave embedding and head at 16 bits, unless
-    `include_input_output_embeddings` (a key of transformers' TorchAoConfig) says otherwise.
+    Formats of released files leave embedding, head, routers and vectors at 16 bits, unless
+    `include_input_output_embeddings` (a key of transformers' TorchAoConfig) says otherwise of the
+    first two; beside an empty list of modules left alone it says that nothing is.
     OpenAI's mxfp4 and `experts_int8` cover the routed experts only; a DeepSeek file with
     `expert_dtype` fp4 holds its experts in mxfp4 and the rest in 8 bits. A method that is not
     known leaves the dtype's format and a warning: counts do not depend on it.
@@ -153,5 +154,5 @@ def stored_format(keys: ConfigKeys) -> StoredFormat:
     modules = section.raw("modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules")
     kept = _kept(modules)
     if section.flag("include_input_output_embeddings"):
-        kept -= {"embedding", "lm_head"}
+        kept = frozenset({"ngram_table"}) if modules == [] else kept - {"embedding", "lm_head"}
     return StoredFormat(name, kept)

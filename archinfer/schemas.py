@@ -96,6 +96,18 @@ class QuestionOutput(BaseModel):
     )
     active: list[float | None] | None = Field(description="the same of active parameters")
     layers: list[float | None] | None = Field(description="the same of layers")
+    sparsity: list[float | None] | None = Field(
+        description="[low, high] of total over active; high null: open; null: physics_only"
+    )
+    confidence: float | None = Field(
+        description="probability with which a target must hold; null where observed"
+    )
+    throughput_tokens_per_s: float | None = Field(description="asked over all users")
+    max_power_w: float | None
+    max_price_per_hour: float | None = Field(description="dollars")
+    mapping: str | None = Field(description="forced, as tp=8,pp=2; null: the fastest that fits")
+    overrides: list[str] = Field(description="figures set by hand, as key = value")
+    calibration: str | None = Field(description="file given with --calibration")
 
 
 class Ends(BaseModel):

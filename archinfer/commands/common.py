@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from archinfer.hardware import Hardware
 
 __all__ = [
+    "DEFAULT_SPECULATION",
     "NODES_MOST",
     "Concurrency",
     "Context",
@@ -28,6 +29,7 @@ __all__ = [
     "print_markdown",
     "read_count",
     "read_range",
+    "read_speculation",
     "read_whole",
     "read_whole_range",
     "warn",
@@ -45,6 +47,9 @@ class Format(StrEnum):
 
 NODES_MOST = 100_000
 """Most nodes that a command takes."""
+
+DEFAULT_SPECULATION = "1:3"
+"""Accepted tokens a pass where nobody says them."""
 
 Context = Annotated[str, typer.Option(help="Tokens of context (128k = 128,000).")]
 Concurrency = Annotated[str, typer.Option(help="Users served at once.")]
@@ -148,6 +153,19 @@ def read_range(option: str, text: str | None, dimension: str = "count") -> tuple
         return parse_range(text, dimension)
     except UnitError as error:
         raise UnitError(f"{option}: {error}") from None
+
+
+def read_speculation(text: str, drafts: int = 0) -> tuple[float, float]:
+    """The accepted tokens a pass that --speculation holds; InputError names the option."""
+    from archinfer.deployment import check_accepted
+    from archinfer.errors import InputError
+
+    low, high = read_range("--speculation", text, "number")
+    try:
+        check_accepted(low, high, drafts)
+    except InputError as error:
+        raise InputError(f"--{error}") from None
+    return low, high
 
 
 def read_whole_range(option: str, text: str, most: int) -> tuple[int, int]:

@@ -85,19 +85,16 @@ def compare(
         print_csv,
         print_json,
         print_markdown,
-        read_range,
+        read_speculation,
         warn,
     )
     from archinfer.comparison_hardware import compare_hardware
     from archinfer.deployment import Deployment, read_layout
-    from archinfer.errors import InputError
     from archinfer.formats import kv_format, weight_format
     from archinfer.hardware import Hardware
     from archinfer.report import compare as report
 
-    low, high = read_range("--speculation", speculation, "number")
-    if not 0.0 < low <= high < float("inf"):
-        raise InputError(f"--speculation: expected 1 or a range such as 1:3, found {speculation!r}")
+    low, high = read_speculation(speculation)
     names = [h.strip() for h in hardware.split(",")] if hardware is not None else Hardware.names()
     machines = [Hardware.load(name) for name in dict.fromkeys(names)]
     counts = _nodes(nodes, len(machines))

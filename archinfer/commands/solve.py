@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from archinfer.commands.common import (
+    DEFAULT_SPECULATION,
     NODES_MOST,
     Context,
     Format,
@@ -28,7 +29,6 @@ __all__ = ["solve"]
 FOUNDING_HARDWARE = "wse-3"
 FOUNDING_NODES = "88"
 FOUNDING_SPEED = "750"
-DEFAULT_SPECULATION = "1:3"
 UNKNOWN_NODES = "1:128"
 
 
