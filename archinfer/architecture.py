@@ -1375,6 +1375,11 @@ class Architecture:
         """The routed experts of the first MoE layer."""
         return next((b.moe for b in self.blocks if b.moe is not None), None)
 
+    def uneven_heads(self, group: int) -> tuple[int, ...]:
+        """Counts of heads that a tensor-parallel group of `group` nodes cannot share evenly."""
+        counts = {getattr(m, "heads", group) for b in self.blocks for m in b.mixers}
+        return tuple(sorted(n for n in counts if n % group))
+
     def component_bits(self, format_name: str | None = None) -> dict[str, float]:
         """Bits of one weight by component in a format (None: the one the weights come in).
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from archinfer.architecture import COMPONENTS, KEPT_COMPONENTS
 from archinfer.configkeys import ConfigKeys
+from archinfer.errors import nearest
 
 __all__ = ["StoredFormat", "stored_format"]
 
@@ -31,7 +32,14 @@ _DTYPES = {
     "bfloat16": "bf16",
     "float": "fp32",
     "half": "fp16",
+    "fp32": "fp32",
+    "fp16": "fp16",
+    "bf16": "bf16",
+    "float8_e4m3fn": "fp8",
+    "float8_e4m3fnuz": "fp8",
+    "float8_e5m2": "fp8",
 }
+"""PyTorch's names of number formats, and the short ones."""
 
 _ALL = frozenset(COMPONENTS)
 
@@ -51,8 +59,17 @@ _KEPT_NAMES = (
 
 
 def _dtype(keys: ConfigKeys) -> str:
+    """The format that the file's dtype names; bf16 where there is none, or with a warning."""
     value = keys.raw("dtype", "torch_dtype") if _agree(keys) else keys.data.get("dtype")
-    name = str(value).removeprefix("torch.") if value is not None else "bfloat16"
+    if value is None:
+        return "bf16"
+    name = value.strip().lower().removeprefix("torch.") if isinstance(value, str) else ""
+    if name not in _DTYPES:
+        shown = str(value)
+        shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
+        close = nearest(name, _DTYPES)
+        hint = f" (did you mean {close!r}?)" if close else ""
+        keys.warnings.append(f"dtype {shown!r} is not known{hint}; weights taken as bf16")
     return _DTYPES.get(name, "bf16")
 
 

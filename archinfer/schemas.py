@@ -121,12 +121,12 @@ class Bounded(Ends):
 
 
 class Ranges(BaseModel):
-    """Empty where nothing is feasible."""
+    """Each null where nothing is feasible."""
 
-    total_params: Bounded | None = None
-    active_params: Bounded | None = None
-    layers: Bounded | None = None
-    nodes: Bounded | None = None
+    total_params: Bounded | None
+    active_params: Bounded | None
+    layers: Bounded | None
+    nodes: Bounded | None
 
 
 class WeightsRanges(BaseModel):
@@ -249,7 +249,10 @@ class ComparisonOutput(BaseModel):
 class RelaxationOutput(BaseModel):
     constraints: list[str] = Field(description="the one to relax, or the two together")
     kind: str = Field(description="physics, habit or request")
-    factor: float | None = Field(description="how far the closest model is from it")
+    factor: float | None = Field(description="how far the closest model is from it; null for two")
+    factors: list[float] = Field(
+        description="the same for each constraint; of two, of the model that misses both least"
+    )
     text: str
 
 

@@ -514,3 +514,28 @@ def test_a_size_by_an_unusual_name_is_refused_by_name(key: str) -> None:
     }
     with pytest.raises(InputError, match=key):
         from_config(config, "config.json")
+
+
+@pytest.mark.parametrize(
+    ("written", "format_name", "warning"),
+    [
+        ("bfloat16", "bf16", None),
+        ("torch.float16", "fp16", None),
+        ("float8_e4m3fn", "fp8", None),
+        (
+            "bfloat17",
+            "bf16",
+            "dtype 'bfloat17' is not known (did you mean 'bfloat16'?); weights taken as bf16",
+        ),
+        ("quark", "bf16", "dtype 'quark' is not known; weights taken as bf16"),
+        (16, "bf16", "dtype '16' is not known; weights taken as bf16"),
+    ],
+)
+@pytest.mark.parametrize("key", ["dtype", "torch_dtype"])
+def test_a_dtype_is_known_or_warned_of(
+    written: object, format_name: str, warning: str | None, key: str
+) -> None:
+    plain = {k: v for k, v in config("qwen3-32b").items() if not k.endswith("dtype")}
+    found = from_config({**plain, key: written})
+    assert found.weight_format == format_name
+    assert list(found.warnings) == ([] if warning is None else [warning])

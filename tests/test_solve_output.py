@@ -1,11 +1,14 @@
 """What `archinfer solve` prints: the question as it was understood, conflicts, the map."""
 
 import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from archinfer import solve
 from tests.cli import run
 
 QUICK = ("--architectures", "0")
@@ -85,3 +88,46 @@ def test_a_calibration_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert f"measured figures of {measured}" in "".join(run(capsys, *given).out.split("\n"))
     document = json.loads(run(capsys, *given, "--format", "json").out)
     assert document["question"]["calibration"] == str(measured)
+
+
+def test_nothing_feasible_gives_null_for_each_quantity(capsys: pytest.CaptureFixture[str]) -> None:
+    done = run(capsys, "solve", "--total", "20T", "--format", "json")
+    found = json.loads(done.out)
+    assert found["feasible"] is False
+    assert found["ranges"] == dict.fromkeys(("total_params", "active_params", "layers", "nodes"))
+    assert done.code == 0
+
+
+PAIRS = [
+    {"hardware": "b200", "nodes": 4, "tokens_per_second": 2000.0, "total": (3e12, math.inf)},
+    {"hardware": "wse-3", "nodes": 88, "tokens_per_second": 3000.0, "total": (20e12, math.inf)},
+]
+
+
+@pytest.mark.parametrize("asked", PAIRS)
+def test_two_that_give_together_open_the_region(asked: dict[str, Any]) -> None:
+    asked = {"active": 150e9, "architectures": 0, **asked}
+    conflict = solve(**asked).conflict
+    assert conflict is not None
+    (pair,) = [r for r in conflict.relaxations if r.constraints == ("speed", "total asked")]
+    speed, total = pair.factors
+    assert min(pair.factors) > 1.0 and math.isnan(pair.factor)
+
+    def opens(speed: float, total: float) -> bool:
+        least = asked["total"][0] / total
+        changed = {"tokens_per_second": asked["tokens_per_second"] / speed}
+        return solve(**{**asked, **changed, "total": (least, math.inf)}).feasible
+
+    assert opens(1.001 * speed, 1.001 * total)
+    # Whatever the other gives, neither may give much less than the least of its own.
+    (least_speed,) = [float(x) for x in re.findall(r"would need ([\d.]+) of them", pair.text)]
+    assert not opens(0.995 * least_speed / 3.0, 1e6)
+    assert speed >= 0.995 * least_speed / 3.0
+    # The larger of the two is as small as can be.
+    largest = max(pair.factors)
+    assert not opens(0.97 * largest, 0.97 * largest)
+
+
+def test_one_that_gives_alone_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    done = run(capsys, "solve", "--observed", "30000", "--layers", "61")
+    assert "only this constraint, relaxed alone, would open the region" in flat(done.out)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from archinfer.architecture import Architecture
     from archinfer.hardware import Hardware
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "read_speculation",
     "read_whole",
     "read_whole_range",
+    "uneven_groups",
     "warn",
 ]
 
@@ -183,6 +186,26 @@ def read_whole_range(option: str, text: str, most: int) -> tuple[int, int]:
     if high > most:
         raise InputError(f"{option}: expected at most {most:,}, found {text!r}")
     return int(low), int(high)
+
+
+def uneven_groups(placed: Iterable[tuple[Architecture, float]]) -> list[str]:
+    """What to say of groups of nodes that cannot share the heads of their model evenly.
+
+    Args:
+        placed: models, and how many nodes share each of their layers.
+
+    Returns:
+        One text for each size of such a group.
+    """
+    heads: dict[int, set[int]] = {}
+    for architecture, group in placed:
+        heads.setdefault(round(group), set()).update(architecture.uneven_heads(round(group)))
+    return [
+        f"{' or '.join(map(str, sorted(found)))} heads do not divide by tp={group}, which vLLM and "
+        "TensorRT-LLM refuse: the figures are those of an even split"
+        for group, found in sorted(heads.items())
+        if found
+    ]
 
 
 def hardware_with(name: str, changes: list[str]) -> tuple[Hardware, tuple[str, ...]]:

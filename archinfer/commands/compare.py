@@ -81,11 +81,13 @@ def compare(
     holds it){tokens_per_s{p05, p50, p95}, nodes, mapping{...}, bottleneck, latency_share (the
     part of the time that no bandwidth shortens), power_w}.
     """
+    from archinfer.architecture import Architecture
     from archinfer.commands.common import (
         print_csv,
         print_json,
         print_markdown,
         read_speculation,
+        uneven_groups,
         warn,
     )
     from archinfer.comparison_hardware import compare_hardware
@@ -116,6 +118,13 @@ def compare(
         for warning in getattr(model, "warnings", ()):
             warn(f"{name}: {warning}")
     entries = compare_hardware(wanted, machines, deployments)
+    known = dict(wanted)
+    for entry in entries:
+        model = known[entry.model]
+        if isinstance(model, Architecture):
+            group = float(entry.prediction.mapping.tensor_parallel)
+            for message in uneven_groups([(model, group)]):
+                warn(f"{entry.model} on {entry.hardware.name}: {message}")
     if output is Format.json:
         print_json(report.document(entries))
     elif output is Format.csv:

@@ -45,21 +45,32 @@ COMPONENT_TITLES = {
 
 
 def read_model(name: str) -> tuple[Architecture, Entry | None]:
-    """A model by catalogue name, or from a config.json by path (`-`: standard input).
+    """A model by catalogue name, or from a config.json by its path or that of its folder.
+
+    `-` is standard input. A folder without the file may still be named like a model.
 
     Raises:
         UnknownNameError: neither a file nor a name of the catalogue.
-        FileError, InputError: a config that cannot be used.
+        FileError, InputError: a folder without config.json, a config that cannot be used.
     """
     from pathlib import Path
 
     from archinfer import catalogue
+    from archinfer.errors import FileError, UnknownNameError
     from archinfer.huggingface import load_architecture
 
+    folder = name != "-" and Path(name).is_dir()
+    if folder and (Path(name) / "config.json").is_file():
+        name = str(Path(name) / "config.json")
     looks_like_path = name == "-" or name.endswith(".json") or Path(name).is_file()
     if looks_like_path:
         return load_architecture(name), None
-    return catalogue.load(name), catalogue.entry(name)
+    try:
+        return catalogue.load(name), catalogue.entry(name)
+    except UnknownNameError:
+        if not folder:
+            raise
+        raise FileError(name, "is a folder without a config.json; expected that file") from None
 
 
 def describe(architecture: Architecture, record: Entry | None) -> dict[str, Any]:

@@ -192,15 +192,11 @@ def _mapping(
 
 def _known(name: str, profile: Hardware, deployment: Deployment) -> Row:
     """A model with a config."""
-    import os
-
+    from archinfer.commands.common import uneven_groups
     from archinfer.commands.models import read_model
     from archinfer.prediction import predict as predicted
     from archinfer.report.predict import Row
 
-    inside = os.path.join(name, "config.json")
-    if name != "-" and os.path.isfile(inside):
-        name = inside
     architecture, record = read_model(name)
     warnings = list(architecture.warnings)
     longest = architecture.max_context_tokens
@@ -225,9 +221,11 @@ def _known(name: str, profile: Hardware, deployment: Deployment) -> Row:
         if record.announced_active:
             announced += f", {record.announced_active} active"
         notes.append(f"{announced}; {why}" if why else announced)
+    result = predicted(architecture, profile, deployment)
+    warnings += uneven_groups([(architecture, float(result.mapping.tensor_parallel))])
     return Row(
         name=architecture.name,
-        result=predicted(architecture, profile, deployment),
+        result=result,
         architecture=architecture,
         warnings=tuple(warnings),
         notes=tuple(notes),
