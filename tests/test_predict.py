@@ -601,29 +601,3 @@ def test_a_sweep_in_blocks_equals_one_piece(monkeypatch: pytest.MonkeyPatch) -> 
         assert np.array_equal(one, other, equal_nan=True)
     assert np.array_equal(whole.memory.total, cut.memory.total)
     assert np.array_equal(whole.min_nodes, cut.min_nodes)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["predict", "llama-3.1-70b", "--hardware", "b200", "--mapping", "tp=7"], "64 heads"),
-        (["compare", "qwq-32b", "--hardware", "b200", "--mapping", "tp=16"], "40 heads"),
-        (
-            ["solve", "--hardware", "b200", "--nodes", "7", "--mapping", "tp=7",
-             "--tokens-per-second", "60"],
-            " or 64 or ",
-        ),
-    ],
-)  # fmt: skip
-def test_heads_that_do_not_divide_by_the_group_are_warned_of(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    done = run(capsys, *words)
-    (line,) = done.err.strip().splitlines()
-    assert done.code == 0
-    assert line.startswith("warning: ") and said in line and "do not divide by tp=" in line
-
-
-def test_heads_that_divide_are_not_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
-    done = run(capsys, "predict", "llama-3.1-70b", "--hardware", "b200", "--mapping", "tp=8")
-    assert (done.code, done.err) == (0, "")

@@ -1,4 +1,4 @@
-"""What `archinfer solve` prints: the question as it was understood, conflicts, the map."""
+"""What the commands print: the question as it was understood, conflicts, warnings, tables, maps."""
 
 import json
 import math
@@ -131,3 +131,29 @@ def test_two_that_give_together_open_the_region(asked: dict[str, Any]) -> None:
 def test_one_that_gives_alone_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     done = run(capsys, "solve", "--observed", "30000", "--layers", "61")
     assert "only this constraint, relaxed alone, would open the region" in flat(done.out)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["predict", "llama-3.1-70b", "--hardware", "b200", "--mapping", "tp=7"], "64 heads"),
+        (["compare", "qwq-32b", "--hardware", "b200", "--mapping", "tp=16"], "40 heads"),
+        (
+            ["solve", "--hardware", "b200", "--nodes", "7", "--mapping", "tp=7",
+             "--tokens-per-second", "60"],
+            " or 64 or ",
+        ),
+    ],
+)  # fmt: skip
+def test_heads_that_do_not_divide_by_the_group_are_warned_of(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = run(capsys, *words)
+    (line,) = done.err.strip().splitlines()
+    assert done.code == 0
+    assert line.startswith("warning: ") and said in line and "do not divide by tp=" in line
+
+
+def test_heads_that_divide_are_not_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    done = run(capsys, "predict", "llama-3.1-70b", "--hardware", "b200", "--mapping", "tp=8")
+    assert (done.code, done.err) == (0, "")
