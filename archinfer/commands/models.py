@@ -193,24 +193,11 @@ def list_models(output: FormatOption = Format.table) -> None:
 
 
 def _print_list(cells: list[list[str]]) -> None:
-    """The list as a table; columns that do not fit a narrow terminal are left out."""
-    from rich.table import Table
-    from rich.text import Text
+    """The list as a table; a narrow terminal loses columns from the right."""
+    from archinfer.report.tables import new_console, print_table
 
-    from archinfer.report.tables import new_console
-
-    console = new_console()
-    widths = [max(len(row[i]) for row in [LIST_HEADINGS, *cells]) for i in range(len(cells[0]))]
-    columns = len(widths)
-    while columns > 2 and sum(widths[:columns]) + 2 * columns > console.width:
-        columns -= 1
-    table = Table(box=None, pad_edge=False)
-    for index, heading in enumerate(LIST_HEADINGS[:columns]):
-        right = 0 < index < 7
-        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
-    for row in cells:
-        table.add_row(*(Text(c) for c in row[:columns]))
-    console.print(table)
+    optional = tuple(reversed(LIST_HEADINGS[2:]))
+    print_table(new_console(), "", LIST_HEADINGS, cells, optional)
 
 
 def _count(value: float) -> str:

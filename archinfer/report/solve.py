@@ -281,17 +281,7 @@ def _print_architectures(console: Console, answer: Answer) -> None:
         console.print("No buildable architecture of whole heads and experts lies in the region.\n")
         return
     title = "Architectures that would work (experts: used/routed; needs: accepted tokens a pass)"
-    if console.width < 96:
-        keep = [0, 1, 2, 3, 5, 6, 7, 8, 10]
-        headings = [headings[i] for i in keep]
-        headings[headings.index("layers")] = "L"
-        rows = [[row[i] for i in keep] for row in rows]
-    if console.width < 76:
-        for row in rows:
-            console.print(", ".join(f"{h} {v}" for h, v in zip(headings, row, strict=True)))
-        console.print()
-        return
-    print_table(console, title, headings, rows)
+    print_table(console, title, headings, rows, optional=("hidden", "memory"))
 
 
 def _print_sensitivity(console: Console, answer: Answer) -> None:
