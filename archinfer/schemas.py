@@ -82,6 +82,7 @@ class HardwareListOutput(RootModel[list[HardwareListRow]]):
 class QuestionOutput(BaseModel):
     hardware: str
     nodes: tuple[int, int] = Field(description="fewest and most")
+    nodes_known: bool = Field(description="asked for; false: where the search ended")
     tokens_per_s: float
     mode: Literal["target", "observed"]
     context_tokens: int

@@ -215,7 +215,7 @@ def _number(text: str, value: float) -> str | Cell:
 
 def _reads(answer: Answer) -> Markup:
     """What the speed can tell about each quantity."""
-    from archinfer.report.solve import QUANTITIES
+    from archinfer.report.solve import QUANTITIES, change
 
     if not answer.sensitivity:
         return Markup("")
@@ -223,10 +223,10 @@ def _reads(answer: Answer) -> Markup:
     rows: list[list[str | Cell]] = []
     for s in answer.sensitivity:
         halved, same, doubled = s.tokens_per_s
-        change = max(abs(v / same - 1.0) for v in (halved, doubled, same) if math.isfinite(v))
+        largest = max(abs(v / same - 1.0) for v in (halved, doubled, same) if math.isfinite(v))
         verdict = (
             el("span", "the speed reads it", class_="yes")
-            if change >= READS
+            if largest >= READS
             else el("span", "the speed hardly shows it", class_="no")
         )
         rows.append(
@@ -234,7 +234,7 @@ def _reads(answer: Answer) -> Markup:
                 QUANTITIES.get(s.quantity, s.quantity),
                 verdict,
                 *(_number(f"{v:,.0f}", v) for v in s.tokens_per_s),
-                _number(f"{100 * s.elasticity:+.0f} %", s.elasticity),
+                _number(change(s.elasticity), s.elasticity),
             ]
         )
     caption = (
