@@ -14,6 +14,7 @@ from archinfer.constraints import Candidate, Constraint, constraints
 from archinfer.cost import tokens_per_s
 from archinfer.designs import Design, designs
 from archinfer.formats import weight_format
+from archinfer.limits import NODES_MOST
 from archinfer.question import Question
 from archinfer.shape import FloatArray
 from archinfer.solver import LAYERS_MAX, Bound, Interval, Region, solve
@@ -34,8 +35,6 @@ SEARCHED = "end of the search"
 """What ends the nodes where nobody asked for a number of them."""
 QUANTITIES = ("total_params", "active_params", "layers", "nodes")
 _TIE = 1e-3
-NODES_MAX = 1_000_000
-"""Where the search for enough nodes ends."""
 
 
 @dataclass(frozen=True)
@@ -548,9 +547,9 @@ def _more_nodes(question: Question, node: str) -> str:
     def opens(nodes: int) -> bool:
         return solve(lean.with_(nodes=(1, nodes))).feasible
 
-    high = _first_power(question.nodes[1], opens, NODES_MAX)
+    high = _first_power(question.nodes[1], opens, NODES_MOST)
     if high is None:
-        return f"no number of {node}s up to {NODES_MAX:,} is enough"
+        return f"no number of {node}s up to {NODES_MOST:,} is enough"
     return f"{_bisect(high // 2, high, opens):,} {node}s would do ({few})"
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from archinfer.deployment import Mapping
 from archinfer.formats import weight_format
+from archinfer.limits import NODES_MOST
 from archinfer.observations import Observation
 from archinfer.placement import candidates, fewest_nodes
 from archinfer.shape import Cache, FloatArray, LayerGroup, ModelShape
@@ -33,7 +34,6 @@ memory holds other users' caches), each factor as likely as another. On temporal
 fewest are at least one scale-up domain."""
 
 _NODE_CHOICES = 6
-_NODES_MAX = 100_000
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
         mapping = Mapping(np.array([float(shape.layers)]), np.array([1.0]))
         one = np.ones(1)
         return Case(row, shape, stored, traffic, mapping, one, 0.0 * one, row.mesh_side, True)
-    fewest = fewest_nodes(hardware, shape, stored) or _NODES_MAX
+    fewest = fewest_nodes(hardware, shape, stored) or NODES_MOST
     if row.nodes is not None:
         asked = np.array([float(row.nodes)])
     else:
@@ -121,7 +121,7 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
             # Nobody serves from a part of a server or rack.
             fewest = max(fewest, int(hardware.scale_up_size))
         asked = np.unique(np.round(np.geomspace(fewest, NODES_SPREAD * fewest, _NODE_CHOICES)))
-    found = candidates(hardware, shape, stored, traffic, int(min(asked.max(), _NODES_MAX)))
+    found = candidates(hardware, shape, stored, traffic, int(min(asked.max(), NODES_MOST)))
     total = np.broadcast_to(np.asarray(found.time.total, dtype=float), found.nodes.shape)
     chance: dict[int, float] = {}
     fits = True

@@ -578,7 +578,9 @@ class CompareRow(BaseModel):
     mapping: MappingOutput
     tokens_per_s: Quantiles
     bottleneck: str
-    bandwidth_tokens_per_s: float | None = Field(description="by memory bandwidth alone")
+    bandwidth_tokens_per_s: float | None = Field(
+        description="if only reading took time, at peak bandwidth"
+    )
     power_w: float | None = Field(description="null: the profile states none")
     memory_bytes: float
     memory_fraction: float

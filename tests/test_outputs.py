@@ -279,7 +279,7 @@ def test_commands_break_no_word(
     left_out = re.search(r"Left out, the window is narrow: ([a-z, ]+)", flat(narrow))
     lost = set() if left_out is None else set(left_out[1].split(", "))
     for heading in ("memory", "full", "layers", "weights", "least", "limit", "plain"):
-        shown = narrow.partition("the fullest node")[2].partition("(Left")[0]
+        shown = flat(narrow).partition("the fullest node")[2].partition("(Left")[0]
         assert (heading in words(shown)) is (heading not in lost)
     assert max(map(len, narrow.splitlines())) <= int(columns)
 
