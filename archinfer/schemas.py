@@ -31,6 +31,8 @@ class Quantiles(BaseModel):
 
 
 class Levels(BaseModel):
+    """Five quantiles, from 5 % to 95 %."""
+
     p05: float
     p25: float
     p50: float
@@ -54,6 +56,8 @@ class Figure(BaseModel):
 
 
 class Covariance(BaseModel):
+    """Joint covariance of the natural logarithms of constants, in the order of `names`."""
+
     names: list[str]
     log_covariance: list[list[float]]
 
@@ -70,6 +74,8 @@ class HardwareOutput(BaseModel):
 
 
 class HardwareListRow(BaseModel):
+    """One shipped profile."""
+
     name: str
     title: str
     execution: Literal["spatial", "temporal"]
@@ -80,6 +86,8 @@ class HardwareListOutput(RootModel[list[HardwareListRow]]):
 
 
 class QuestionOutput(BaseModel):
+    """The question as it was understood."""
+
     hardware: str
     nodes: tuple[int, int] = Field(description="fewest and most")
     nodes_known: bool = Field(description="asked for; false: where the search ended")
@@ -112,11 +120,15 @@ class QuestionOutput(BaseModel):
 
 
 class Ends(BaseModel):
+    """Both ends of a range."""
+
     low: float
     high: float
 
 
 class Bounded(Ends):
+    """Both ends of a range, with the constraint that draws each."""
+
     low_bound_by: str = Field(description="the constraint that draws this edge")
     high_bound_by: str
 
@@ -131,6 +143,8 @@ class Ranges(BaseModel):
 
 
 class WeightsRanges(BaseModel):
+    """Ranges of what is feasible in one weight format."""
+
     total_params: Ends
     active_params: Ends
     layers: Ends
@@ -177,12 +191,16 @@ class ArchitectureOutput(BaseModel):
 
 
 class ThreeSpeeds(BaseModel):
+    """Tokens/s of one user with one quantity halved, unchanged and doubled."""
+
     halved: float | None
     same: float
     doubled: float | None
 
 
 class SensitivityOutput(BaseModel):
+    """What a speed tells of one quantity."""
+
     quantity: str
     tokens_per_s: ThreeSpeeds = Field(
         description="without speculation, with the quantity halved, as it is, doubled; null: no "
@@ -201,6 +219,8 @@ class MarginalOutput(Levels):
 
 
 class ExpectedSpeed(BaseModel):
+    """Tokens/s to expect before the observation, in quantiles."""
+
     p05: float
     p50: float
     p95: float
@@ -208,6 +228,8 @@ class ExpectedSpeed(BaseModel):
 
 
 class FactOutput(BaseModel):
+    """What knowing one further fact is expected to teach of a quantity."""
+
     fact: str
     information_bits: float
     ratio: float = Field(description="p95 / p05 to expect once the fact is known")
@@ -248,6 +270,8 @@ class ComparisonOutput(BaseModel):
 
 
 class RelaxationOutput(BaseModel):
+    """One way to open an empty region."""
+
     constraints: list[str] = Field(description="the one to relax, or the two together")
     kind: str = Field(description="physics, habit or request")
     factor: float | None = Field(description="how far the closest model is from it; null for two")
@@ -258,11 +282,15 @@ class RelaxationOutput(BaseModel):
 
 
 class ConflictOutput(BaseModel):
+    """Why nothing is feasible."""
+
     text: str
     relaxations: list[RelaxationOutput]
 
 
 class ConstraintOutput(BaseModel):
+    """One constraint that was applied."""
+
     name: str
     kind: str = Field(description="physics, habit or request")
     text: str
@@ -286,11 +314,15 @@ class SolveOutput(BaseModel):
 
 
 class TotalAndActive(BaseModel):
+    """Parameters, all of them and those that one token uses."""
+
     total: int
     active: int
 
 
 class MemoryOutput(BaseModel):
+    """Bytes stored, by what they hold."""
+
     weights: float
     kv: float
     other: float
@@ -298,6 +330,8 @@ class MemoryOutput(BaseModel):
 
 
 class ChangeOutput(BaseModel):
+    """One change of the deployment or the hardware, and the speed after it."""
+
     name: str
     text: str
     tokens_per_s: float | None
@@ -307,6 +341,8 @@ class ChangeOutput(BaseModel):
 
 
 class PredictRow(BaseModel):
+    """One model predicted on one deployment."""
+
     model: str
     hardware: str
     parameters: TotalAndActive
@@ -344,6 +380,8 @@ class PredictOutput(BaseModel):
 
 
 class ModelParameters(TotalAndActive):
+    """Exact counts of parameters."""
+
     by_component: dict[str, int]
     active_without_input_embedding: int
     active_without_embedding_and_head: int
@@ -351,12 +389,16 @@ class ModelParameters(TotalAndActive):
 
 
 class ReductionsOutput(BaseModel):
+    """The chain of dependent reductions of layers of one kind."""
+
     layers: int
     reductions: int
     steps: list[str]
 
 
 class AnnouncedOutput(BaseModel):
+    """What the maker says of the size, as written."""
+
     total: str | None
     active: str | None
     source: str | None
@@ -397,6 +439,8 @@ class ModelOutput(BaseModel):
 
 
 class ModelListRow(BaseModel):
+    """One model of the catalogue."""
+
     name: str
     total_params: int
     active_params: int
@@ -417,6 +461,8 @@ class ModelListOutput(RootModel[list[ModelListRow]]):
 
 
 class CheckResult(BaseModel):
+    """One expectation, held against the model."""
+
     name: str = Field(description="of the check")
     expectation: Literal[
         "feasible", "tokens_per_s", "nodes", "memory", "contains", "excludes", "lint"
@@ -431,6 +477,8 @@ class CheckResult(BaseModel):
 
 
 class CheckRemark(BaseModel):
+    """Something to say about a check file."""
+
     file: str
     line: int | None
     message: str
@@ -454,11 +502,15 @@ class ErrorSummary(BaseModel):
 
 
 class CoverageSummary(ErrorSummary):
+    """Errors, and how often intervals hold the observed speed."""
+
     coverage50: float | None = Field(description="share of rows inside the 50 % interval")
     coverage90: float | None = Field(description="share of rows inside the 90 % interval")
 
 
 class ValidateRow(BaseModel):
+    """One published speed and its prediction."""
+
     id: str = Field(description="of the observation")
     model: str
     hardware: str
@@ -474,12 +526,16 @@ class ValidateRow(BaseModel):
 
 
 class FitErrors(BaseModel):
+    """How well constants meet the rows that they were fitted to."""
+
     rows: float
     rms_error: float
     worst_error: float
 
 
 class TransferRow(BaseModel):
+    """One published speed, predicted by constants of another machine."""
+
     id: str
     observed: float
     predicted: float
@@ -513,6 +569,8 @@ class InverseQuantity(BaseModel):
 
 
 class InverseRow(BaseModel):
+    """One published speed and what it says of the architecture behind it."""
+
     id: str
     tokens_per_s: float
     nodes: int | None = Field(description="null: not published")
@@ -524,6 +582,8 @@ class InverseRow(BaseModel):
 
 
 class ByQuantity(BaseModel):
+    """One number for each quantity of an architecture; null without rows."""
+
     total_params: float | None
     active_params: float | None
     layers: float | None
@@ -551,6 +611,8 @@ class ValidateOutput(BaseModel):
 
 
 class MappingOutput(BaseModel):
+    """Which nodes hold which layers."""
+
     tensor_parallel: int = Field(description="nodes that share each layer")
     stages: int = Field(description="pipeline stages")
     layers_per_stage: int
@@ -568,6 +630,8 @@ class CeilingOutput(BaseModel):
 
 
 class CompareRow(BaseModel):
+    """One model on one machine."""
+
     model: str
     hardware: str
     node: str
@@ -588,6 +652,8 @@ class CompareRow(BaseModel):
 
 
 class CompareQuestion(BaseModel):
+    """What was asked of every machine."""
+
     context_tokens: int
     concurrency: int
     kv: str
@@ -602,6 +668,8 @@ class CompareOutput(BaseModel):
 
 
 class HostOutput(BaseModel):
+    """The machine that was measured."""
+
     cpu: str
     cores: int
     memory_bytes: float
@@ -609,11 +677,15 @@ class HostOutput(BaseModel):
 
 
 class CeilingsOutput(BaseModel):
+    """What all cores of the machine reach together, measured."""
+
     read_bytes_per_s: float
     matmul_flops_per_s: float
 
 
 class CoefficientOutput(BaseModel):
+    """A fitted coefficient with its 90 % interval."""
+
     value: float
     low: float
     high: float
@@ -635,6 +707,8 @@ class PointOutput(BaseModel):
 
 
 class CalibrateFit(BaseModel):
+    """Shapes that the coefficients were fitted to."""
+
     points: list[PointOutput]
     median_error: float
     spread: float
@@ -649,18 +723,24 @@ class HeldoutOutput(BaseModel):
 
 
 class BandwidthOutput(BaseModel):
+    """Decode of a large model against plain reading, in turns."""
+
     active_weight_bytes: float
     decode_bytes_per_s: float
     read_bytes_per_s: float
 
 
 class RoutedBatch(BaseModel):
+    """Distinct experts that the tokens of one batch hit."""
+
     batch: int
     experts_hit: float
     even: float = Field(description="what even routing would hit")
 
 
 class RoutingOutput(BaseModel):
+    """How evenly routing spreads tokens over experts."""
+
     experts: int
     experts_per_token: int
     evenness: float
@@ -677,6 +757,8 @@ class TransferableOutput(BaseModel):
 
 
 class BlindQuantity(BaseModel):
+    """What a speed says of one quantity of a model, beside the truth."""
+
     truth: float
     p05: float | None
     p50: float | None
@@ -686,6 +768,8 @@ class BlindQuantity(BaseModel):
 
 
 class BlindModel(BaseModel):
+    """One model that was timed here and inferred from its speed alone."""
+
     tokens_per_s: float
     hidden_size: int
     experts: int
@@ -697,6 +781,8 @@ class BlindModel(BaseModel):
 
 
 class BlindSummary(BaseModel):
+    """How one quantity was inferred over all models of the blind test."""
+
     coverage90: float
     coverage_region: float
     median_width: float | None

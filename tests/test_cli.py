@@ -85,7 +85,7 @@ def test_the_test_above_can_fail() -> None:
     ids=lambda p: p.stem,
 )
 def test_commands_import_nothing_heavy_at_module_level(path: Path) -> None:
-    """Only the standard library, typer, limits and other commands: all else inside the functions."""
+    """Only the standard library, typer, limits and other commands; all else inside functions."""
     allowed = {*sys.stdlib_module_names, "typer"}
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Import):
