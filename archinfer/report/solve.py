@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from archinfer.question import Habits
+from archinfer.report.findings import change
 from archinfer.report.tables import new_console, print_table
 from archinfer.report.text import bar, compact, region_map, seconds, speeds, unicode_ok
 from archinfer.units import format_quantity
@@ -321,12 +322,6 @@ def _print_sensitivity(console: Console, answer: Answer) -> None:
         for s in answer.sensitivity
     ]
     print_table(console, title, ["", "halved", "as is", "doubled", "doubling"], rows)
-
-
-def change(ratio: float) -> str:
-    """A relative change in whole percent with its sign; none for zero."""
-    percent = round(100.0 * ratio) if math.isfinite(ratio) else 0
-    return f"{percent:+d} %" if percent else "0 %"
 
 
 def _known(text: str, value: float) -> str:
