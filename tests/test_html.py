@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -21,15 +22,23 @@ import pytest
 
 from archinfer import catalogue
 from archinfer.answer import Answer, answer
+from archinfer.calibration import Calibration, calibrate
+from archinfer.calibration_run import Settings
 from archinfer.deployment import Deployment
 from archinfer.hardware import Hardware
 from archinfer.inference import infer
 from archinfer.prediction import predict
 from archinfer.question import Question
+from archinfer.report.findings import plain_name
 from archinfer.report.html import predict_page, solve_page
 from archinfer.report.markup import VOID, Markup, el, join
+from archinfer.report.measured_page import calibrate_page, validate_page
 from archinfer.report.predict import Row
+from archinfer.report.text import compact
+from archinfer.validation import Validation
 from tests import cli
+from tests.test_calibration import FakeBench
+from tests.test_plots import published
 
 WSE3 = Hardware.load("wse-3")
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
@@ -54,6 +63,16 @@ def _rows() -> list[Row]:
     return [*rows, Row("too-large", predict(catalogue.load("kimi-k2"), WSE3, small))]
 
 
+def _validated() -> Validation:
+    rows = [(100.0, 120.0, 1e5), (300.0, 100.0, 2e5), (5000.0, 5000.0, 5e6)]
+    hostile = replace(published(200.0, 210.0, 1e5), id=HOSTILE)
+    return Validation("made up", [*(published(*row) for row in rows), hostile])
+
+
+def _calibrated() -> Calibration:
+    return calibrate(Settings(quick=True, memory_bytes=1.5e9), FakeBench())
+
+
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
     nothing = answer(Question(WSE3, nodes=(1, 1), total=(3e12, 4e12)))
@@ -64,6 +83,8 @@ def pages() -> dict[str, str]:
         "nothing": solve_page(nothing, "archinfer solve --nodes 1 --total 3T:4T"),
         "models": predict_page(_rows(), (HOSTILE,), "archinfer predict a b c"),
         "one": predict_page([one]),
+        "validated": validate_page(_validated(), "archinfer validate"),
+        "calibrated": calibrate_page(_calibrated(), "archinfer calibrate"),
     }
 
 
@@ -100,7 +121,7 @@ class Reader(HTMLParser):
         return [text for name, text in self.texts if name == tag]
 
 
-PAGES = ("target", "observed", "nothing", "models", "one")
+PAGES = ("target", "observed", "nothing", "models", "one", "validated", "calibrated")
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -146,7 +167,7 @@ def test_page_refers_to_nothing_outside(pages: dict[str, str], name: str) -> Non
     assert "unsafe" not in policy
 
 
-@pytest.mark.parametrize("name", ["observed", "models"])
+@pytest.mark.parametrize("name", ["observed", "models", "validated"])
 def test_names_are_shown_as_text(pages: dict[str, str], name: str) -> None:
     page = Reader(pages[name])
     assert len(page.all("script")) == 1
@@ -189,6 +210,57 @@ def test_observed_page_says_what_is_not_identified() -> None:
     assert "given by you" in shown
     assert "Which further fact would help most" in shown
     assert "Reproduce" not in shown
+
+
+def lead(text: str) -> dict[str, str]:
+    """The labelled sentences at the top of a page."""
+    (box,) = re.findall(r'<div class="answer">(.*?)</div>', text, re.DOTALL)
+    found = re.findall(r"<li><strong>(.*?): </strong>(.*?)</li>", box)
+    return {label: unescape(words) for label, words in found}
+
+
+def test_a_target_page_opens_with_what_is_pinned_and_what_is_not() -> None:
+    found = _target()
+    told = lead(solve_page(found))
+    assert list(told) == [
+        "Pinned by physics", "Drawn by habits of design only", "Not told by the speed", "How sure",
+    ]  # fmt: skip
+    total = found.ranges["total_params"].high
+    assert (total.by, compact(total.value)) == ("capacity", "6.26T")
+    assert told["Pinned by physics"] == "At most 6.26T total parameters (capacity)."
+    assert "at most 126 layers (depth)" in told["Drawn by habits of design only"]
+    assert told["Not told by the speed"].startswith("Total parameters (0 % if doubled) and active")
+    assert "layers" not in told["Not told by the speed"]
+    p05, _, p95 = found.architectures[0].speed
+    assert f"within a factor of {(p95 / p05 / 3.0) ** 0.5:.2g} either way" in told["How sure"]
+
+
+def test_an_observed_page_opens_with_what_is_likely() -> None:
+    found = _observed()
+    told = lead(solve_page(found))
+    assert next(iter(told)) == "Most likely"
+    for name, m in found.posterior.marginals.items():
+        assert compact(m.p50) in told["Most likely"]
+        if not m.given:
+            assert f"({compact(m.p05)} to {compact(m.p95)})" in told["Most likely"]
+        by_nodes = m.identified and not m.given and m.nodes_bits > m.speed_bits
+        loose = not m.identified and not m.given
+        words = {"total_params": "otal parameters", "active_params": "ctive parameters",
+                 "layers": "ayers", "nodes": "odes"}[name]  # fmt: skip
+        assert (words in told.get("Not told by the speed", "")) >= (by_nodes or loose)
+
+
+def test_measured_pages_open_with_how_far_off_they_are() -> None:
+    told = lead(validate_page(_validated()))
+    assert told["How sure"].startswith("3 of 4 published speeds lie in their 90 % interval")
+    assert "13 % in the median row" not in told["How far off"]
+    # Errors 0.05, 0.2, 2 and 0: the median is their mean in the middle.
+    assert "by 12 % in the median row, by 200 % in the worst" in told["How far off"]
+    assert "made up" in validate_page(_validated())
+    found = _calibrated()
+    told = lead(calibrate_page(found))
+    assert f"{found.median_error:.1%}" in told["How sure"]
+    assert "Seconds" in told["Stays here"]
 
 
 def test_infeasible_page_says_what_would_open_it(pages: dict[str, str]) -> None:
@@ -381,3 +453,29 @@ def test_browser_sorts_by_mouse_and_by_keyboard(browser: Any, files: dict[str, P
     assert words == sorted(words)
     assert seen == []
     page.close()
+
+
+def test_browser_shows_both_ends_of_a_range_on_a_phone(
+    browser: Any, files: dict[str, Path]
+) -> None:
+    page, _ = _load(browser, files["target"], 360, "light")
+    table = page.locator("table").first
+    cells = table.locator("tbody td, tbody th").all()
+    assert len(cells) == 4 * 4
+    for cell in cells:
+        box = cell.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 360
+    labels = table.locator("tbody tr").first.locator("td").all()
+    assert [c.get_attribute("data-label") for c in labels] == [
+        "verdict", "at least, set by", "at most, set by",
+    ]  # fmt: skip
+    # Laid out as blocks it is still a table to those who listen to it.
+    assert page.get_by_role("table", name=re.compile("^Ranges are exact")).count() == 1
+    assert page.get_by_role("rowheader", name="layers").count() >= 1
+    page.close()
+    wide, _ = _load(browser, files["target"], 1400, "light")
+    row = wide.locator("table").first.locator("tbody tr").first
+    tops = {round(c.bounding_box()["y"]) for c in row.locator("td, th").all()}
+    assert len(tops) == 1
+    wide.close()

@@ -304,9 +304,12 @@ def _narrowing(posterior: Posterior) -> Markup:
         m = posterior.marginals[name]
         width = m.p95 / m.p05
         best = [f for f in facts if f.ratio < 0.95 * width][:3]
-        told = ", ".join(f"{f.fact} (x {f.ratio:.2g})" for f in best) or "none of those considered"
+        told = (
+            ", ".join(f"{f.fact} (x {compact(f.ratio, 2)})" for f in best)
+            or "none of those considered"
+        )
         words = "given by you" if m.given else told
-        rows.append([NAMES[name], Cell(f"x {width:.2g}", width), Cell(words, long=True)])
+        rows.append([NAMES[name], Cell(f"x {compact(width, 2)}", width), Cell(words, long=True)])
     headings = ["quantity", "90 % interval spans", "facts that would narrow it, and to what"]
     return table("Which further fact would help most", headings, rows)
 

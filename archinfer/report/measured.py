@@ -133,7 +133,7 @@ def _errors(found: Validation) -> Panel:
     ]
     medians, worsts = [m for _, m, _ in ways], [w for _, _, w in ways]
     y = [float(i) for i in range(len(ways))]
-    words = "; ".join(f"{n}: median x {m:.3g}, worst x {w:.3g}" for n, m, w in ways)
+    words = "; ".join(f"{n}: median x {compact(m)}, worst x {compact(w)}" for n, m, w in ways)
     return Panel(
         "How far off, beside naive predictions",
         f"Factor between predicted and published speed. {words}.",

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archinfer.report import calibrate as calibration_text
+from archinfer.report.findings import NAMES
 from archinfer.report.markup import Markup, el
 from archinfer.report.measured import calibrate_chart, validate_chart
 from archinfer.report.page import Cell, figure, page, section, table
-from archinfer.report.validation import HEADINGS, cells, error_text, inverse_lines, lines
+from archinfer.report.text import compact
+from archinfer.report.validation import HEADINGS, cells, error_text, lines
 
 if TYPE_CHECKING:
     from archinfer.calibration import Calibration
@@ -24,7 +26,11 @@ def _lead(first: str, told: list[tuple[str, str]]) -> Markup:
 
 
 def _pictures(chart: Chart) -> Markup:
-    shown = [figure(panel, f"picture{i}") for i, panel in enumerate(chart.panels)]
+    # The tables below say the rest of a long text.
+    shown = [
+        figure(panel, f"picture{i}", f"{panel.text.partition('. ')[0].rstrip('.')}.")
+        for i, panel in enumerate(chart.panels)
+    ]
     return section("Pictures", el("div", shown, class_="pair"), el("p", chart.caption,
                    class_="soft"))  # fmt: skip
 
@@ -59,11 +65,19 @@ def validate_page(found: Validation, command: str = "") -> str:
     compared = [f"{error_text(e)} ({words[n]})" for n, e in naive.items() if e is not None]
     if compared:
         told.append(("Beside naive predictions", f"They miss by {' and '.join(compared)}."))
-    back = (
-        [] if found.inverse is None or not found.inverse["rows"] else inverse_lines(found.inverse)
-    )
-    if back:
-        told.append(("From the speed back to the size", f"{back[0].strip()}; {back[1].strip()}."))
+    inverse = found.inverse
+    if inverse is not None and inverse["rows"]:
+        widths = inverse["median_width"]
+        held = [
+            f"{NAMES[q]} {error_text(share)} (spanning x {compact(widths[q], 2)})"
+            for q, share in inverse["coverage90"].items()
+        ]
+        told.append(
+            (
+                "From the speed back to the size",
+                f"The truth lies in the 90 % interval of {', '.join(held)} of the rows.",
+            )
+        )
     body: list[list[str | Cell]] = []
     for p in found.predictions:
         first, nodes, used, *speeds, ratio = cells(p)
@@ -76,7 +90,7 @@ def validate_page(found: Validation, command: str = "") -> str:
     )
     return page(
         "Published speeds against predictions",
-        _lead(f"{found.method[:1].upper()}{found.method[1:]}: {len(rows)} rows.", told),
+        _lead(f"{len(rows)} published speeds. Method: {found.method}.", told),
         _pictures(chart),
         section("Row by row", table(caption, HEADINGS, body, sortable=True)),
         section("In numbers", el("ul", [el("li", line.strip()) for line in lines(found)])),

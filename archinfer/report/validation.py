@@ -6,7 +6,7 @@ from typing import Any
 
 from archinfer.validation import Prediction, Validation
 
-__all__ = ["HEADINGS", "TITLE", "cells", "error_text", "inverse_lines", "lines", "markdown"]
+__all__ = ["HEADINGS", "TITLE", "cells", "error_text", "lines", "markdown"]
 
 HEADINGS = (
     "row",
@@ -68,7 +68,7 @@ def lines(found: Validation) -> list[str]:
     if found.transfer is not None:
         out.append(_transfer(found.transfer))
     if found.inverse is not None and found.inverse["rows"]:
-        out.extend(inverse_lines(found.inverse))
+        out.extend(_inverse(found.inverse))
     return out
 
 
@@ -82,8 +82,7 @@ def _transfer(t: dict[str, Any]) -> str:
     )
 
 
-def inverse_lines(inverse: dict[str, Any]) -> list[str]:
-    """How well each speed alone says what architecture is behind it."""
+def _inverse(inverse: dict[str, Any]) -> list[str]:
     out = [f"inverse, from each speed (and nodes, where published) alone: {len(inverse['rows'])}"]
     for quantity, share in inverse["coverage90"].items():
         width = inverse["median_width"][quantity]
