@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from archinfer.architecture import COMPONENTS, OUTSIDE_COMPONENTS
 from archinfer.configkeys import ConfigKeys
+from archinfer.layers.pieces import COMPONENTS, OUTSIDE_COMPONENTS
 
 __all__ = ["StoredFormat", "stored_format"]
 
