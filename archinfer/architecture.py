@@ -1,11 +1,10 @@
 """An exact model architecture: layers, widths, attention, experts -> parameters, KV bytes, steps.
 
-An `Architecture` is built of the small frozen parts of `archinfer.layers`. A layer is a sequence of residual branches
-(`Sublayer`), some of them side by side (`Parallel`); the body of a branch is either a mixer
-(`Attention`, `LatentAttention`, `CompressedAttention`, `GatedDelta`, `KimiDelta`, `Lightning`,
-`Mamba1`, `Mamba2`, `ShortConv`) or a feed-forward (`DenseMLP`, `MoE`). Each part states its
-parameters, its caches, its recurrent state and its chain of dependent all-reduces; everything
-else here is a sum over parts.
+An `Architecture` is built of the small frozen parts of `archinfer.layers`. A layer is a sequence
+of residual branches (`Sublayer`), some of them side by side (`Parallel`); the body of a branch is
+either a mixer (attention, or a recurrent one) or a feed-forward (`DenseMLP`, `MoE`). Each part
+states its parameters, its caches, its recurrent state and its chain of dependent all-reduces;
+everything here is a sum over parts.
 
 Conventions of the counts:
 
