@@ -8,12 +8,14 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from archinfer.constraints import Candidate, Constraint, constraints
 from archinfer.cost import tokens_per_s
 from archinfer.designs import Design, designs
 from archinfer.formats import weight_format
 from archinfer.question import Question
+from archinfer.shape import FloatArray
 from archinfer.solver import LAYERS_MAX, Bound, Interval, Region, solve
 from archinfer.units import format_quantity
 
@@ -28,6 +30,8 @@ __all__ = [
 ]
 
 NAMES = {"total": "total parameters", "active": "active parameters", "layers": "layers"}
+QUANTITIES = ("total_params", "active_params", "layers", "nodes")
+_TIE = 1e-3
 NODES_MAX = 1_000_000
 """Where the search for enough nodes ends."""
 
@@ -40,12 +44,14 @@ class Relaxation:
         constraints: the constraint (or the two) to relax together.
         kind: "physics", "habit" or "request" of the first.
         factor: how far the closest model is from it (1.2: it misses by 20 %); nan for two.
+        factors: the same for each constraint; of two, of the model whose larger one is least.
         text: what that means in the user's own units.
     """
 
     constraints: tuple[str, ...]
     kind: str
     factor: float
+    factors: tuple[float, ...]
     text: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -54,6 +60,7 @@ class Relaxation:
             "constraints": list(self.constraints),
             "kind": self.kind,
             "factor": self.factor,
+            "factors": list(self.factors),
             "text": self.text,
         }
 
@@ -161,6 +168,17 @@ class Answer:
         """Whether any model is possible."""
         return self.region.feasible
 
+    def _range(self, name: str) -> dict[str, Any] | None:
+        if name not in self.ranges:
+            return None
+        found = self.ranges[name]
+        return {
+            "low": found.low.value,
+            "high": found.high.value,
+            "low_bound_by": found.low.by,
+            "high_bound_by": found.high.by,
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON document of docs/json.md."""
         q = self.question
@@ -180,17 +198,17 @@ class Answer:
                 "total": _open(q.total),
                 "active": _open(q.active),
                 "layers": _open(q.layers),
+                "sparsity": None if q.habits is None else _ends(q.habits.sparsity),
+                "confidence": None if q.observed else q.confidence,
+                "throughput_tokens_per_s": q.throughput_tokens_per_s,
+                "max_power_w": q.power_w,
+                "max_price_per_hour": q.price_per_hour,
+                "mapping": None if q.layout is None else q.layout.text,
+                "overrides": list(q.overrides),
+                "calibration": q.calibration,
             },
             "feasible": self.feasible,
-            "ranges": {
-                name: {
-                    "low": i.low.value,
-                    "high": i.high.value,
-                    "low_bound_by": i.low.by,
-                    "high_bound_by": i.high.by,
-                }
-                for name, i in self.ranges.items()
-            },
+            "ranges": {name: self._range(name) for name in QUANTITIES},
             "by_weights": {
                 w: {name: {"low": lo, "high": hi} for name, (lo, hi) in rows.items()}
                 for w, rows in self.by_weights.items()
@@ -209,8 +227,10 @@ class Answer:
 
 
 def _open(limits: tuple[float, float]) -> list[float | None] | None:
-    if limits == (0.0, np.inf):
-        return None
+    return None if limits == (0.0, np.inf) else _ends(limits)
+
+
+def _ends(limits: tuple[float, float]) -> list[float | None]:
     return [limits[0], None if limits[1] == np.inf else limits[1]]
 
 
@@ -345,16 +365,18 @@ def conflict(question: Question) -> Conflict:
             found.append(_relaxation(question, by_name[name], region))
     if not found:
         for pair in combinations(names, 2):
-            if solve(question.without(*pair)).feasible:
-                text = f"{pair[0]} and {pair[1]} would both have to give"
-                found.append(Relaxation(pair, by_name[pair[0]].kind, float("nan"), text))
+            region = solve(question.without(*pair))
+            if region.feasible:
+                found.append(_two(question, by_name[pair[0]], by_name[pair[1]], region))
     if not found:
         text = "three or more constraints exclude each other"
     elif len(found[0].constraints) == 2:
         text = "no single constraint opens the region; two must give together"
+    elif len(found) == 1:
+        text = "only this constraint, relaxed alone, would open the region"
     else:
         text = "each of these alone would open the region"
-    found.sort(key=lambda r: (len(r.constraints), r.factor))
+    found.sort(key=lambda r: max(r.factors))
     return Conflict(tuple(found), text)
 
 
@@ -380,7 +402,81 @@ def _relaxation(question: Question, constraint: Constraint, region: Region) -> R
     assert closest is not None
     candidate, i = closest
     text = _in_words(question, constraint, factor, candidate, i, region)
-    return Relaxation((constraint.name,), constraint.kind, factor, text)
+    return Relaxation((constraint.name,), constraint.kind, factor, (factor,), text)
+
+
+def _two(question: Question, first: Constraint, second: Constraint, region: Region) -> Relaxation:
+    """How far both are from the model that misses them least, and each where the other is gone."""
+    slices = region.slices
+    points = _points(region, np.arange(len(slices)), 3)
+    worst = _miss(question, first, second, region, *points)
+    best = np.unique(points[0][np.argsort(worst)[:200]])
+    slot, total, active = _points(region, best, 9)
+    worst = _miss(question, first, second, region, slot, total, active)
+    i = int(np.argmin(worst))
+    part = slices.take(slot[i : i + 1])
+    closest = Candidate(
+        question,
+        total[i : i + 1],
+        active[i : i + 1],
+        part.layers,
+        part.mapping,
+        part.weight_bits,
+    )
+    factors = tuple(
+        max(1.0, float(np.exp(-np.broadcast_to(c.slack(closest), (1,))[0])))
+        for c in (first, second)
+    )
+    alone = (
+        _relaxation(question.without(second.name), first, region).text,
+        _relaxation(question.without(first.name), second, region).text,
+    )
+    text = (
+        f"the closest model misses {first.name} by a factor of {factors[0]:.3g} and {second.name} "
+        f"by {factors[1]:.3g}. With {second.name} given up, {first.name}: {alone[0]}. With "
+        f"{first.name} given up, {second.name}: {alone[1]}"
+    )
+    names = (first.name, second.name)
+    return Relaxation(names, first.kind, float("nan"), factors, text)
+
+
+def _points(
+    region: Region, index: NDArray[np.intp], count: int
+) -> tuple[NDArray[np.intp], FloatArray, FloatArray]:
+    """Models inside the slices `index`: `count` active parameters and as many totals of each.
+
+    Returns:
+        Slice, total and active parameters, all of one length.
+    """
+    steps = np.linspace(0.0, 1.0, count)
+    low, high = np.log(region.active_low[index]), np.log(region.active_high[index])
+    active = np.exp(low[:, None] + (high - low)[:, None] * steps).ravel()
+    slot = np.repeat(index, count)
+    least, most = region.total_interval(active, slot)
+    real = least <= most
+    slot, active = slot[real], active[real]
+    first, last = np.log(least[real]), np.log(most[real])
+    total = np.exp(first[:, None] + (last - first)[:, None] * steps).ravel()
+    return np.repeat(slot, count), total, np.repeat(active, count)
+
+
+def _miss(
+    question: Question,
+    first: Constraint,
+    second: Constraint,
+    region: Region,
+    slot: NDArray[np.intp],
+    total: FloatArray,
+    active: FloatArray,
+) -> FloatArray:
+    """For each model the logarithm by which it misses that of two which it misses more.
+
+    Of models alike in that, the one that misses the other less counts as closer.
+    """
+    part = region.slices.take(slot)
+    models = Candidate(question, total, active, part.layers, part.mapping, part.weight_bits)
+    misses = [np.broadcast_to(-np.asarray(c.slack(models)), slot.shape) for c in (first, second)]
+    return np.asarray(np.maximum(*misses) + _TIE * np.minimum(*misses))
 
 
 def _in_words(

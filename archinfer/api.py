@@ -143,6 +143,11 @@ def question(
     certainty = _number("confidence", confidence, "ratio")
     if not 0.01 <= certainty <= 0.99:
         raise InputError(f"confidence: expected between 1 % and 99 %, found {confidence!r}")
+    if observed is not None and certainty != 0.5:
+        raise InputError(
+            "confidence: goes with a target; an observed speed is held against the 90 % interval "
+            f"of each model, found {confidence!r}"
+        )
     names = weights.split(",") if isinstance(weights, str) else weights
     fewest, most = _span("nodes", nodes, "count")
     speed = tokens_per_second if observed is None else observed

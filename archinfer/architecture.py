@@ -37,6 +37,7 @@ from archinfer.layers.block import (
 from archinfer.layers.feedforward import DenseMLP, MoE
 from archinfer.layers.pieces import (
     COMPONENTS,
+    KEPT_COMPONENTS,
     MAX_LAYERS,
     MAX_VOCABULARY,
     MAX_WIDTH,
@@ -109,9 +110,16 @@ def _exact(value: Fraction) -> int:
     return round(value)
 
 
-def _mean_bits(pieces: Sequence[Piece], bits: dict[str, float]) -> float:
-    """Mean bits of one parameter over `pieces`."""
-    return sum(p.count * bits[p.component] for p in pieces) / sum(p.count for p in pieces)
+def _piece_bits(piece: Piece, bits: dict[str, float]) -> float:
+    """Bits of one parameter; a vector inside a quantised component is kept as norms are."""
+    own = bits[piece.component]
+    return max(own, bits["norm"]) if piece.vector else own
+
+
+def _mean_bits(pieces: Sequence[Piece], bits: dict[str, float]) -> float | None:
+    """Mean bits of one parameter over `pieces`; None where there are none."""
+    count = sum(p.count for p in pieces)
+    return sum(p.count * _piece_bits(p, bits) for p in pieces) / count if count else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +158,7 @@ class Architecture:
     unread: int = 0
     mtp_layers: int = 0
     weight_format: str = "bf16"
-    unquantized: frozenset[str] = OUTSIDE_COMPONENTS
+    unquantized: frozenset[str] = KEPT_COMPONENTS
     unquantized_format: str = "bf16"
     family: str = ""
     max_context_tokens: int | None = None
@@ -288,12 +296,17 @@ class Architecture:
         """The routed experts of the first MoE layer."""
         return next((b.moe for b in self.blocks if b.moe is not None), None)
 
+    def uneven_heads(self, group: int) -> tuple[int, ...]:
+        """Counts of heads that a tensor-parallel group of `group` nodes cannot share evenly."""
+        counts = {getattr(m, "heads", group) for b in self.blocks for m in b.mixers}
+        return tuple(sorted(n for n in counts if n % group))
+
     def component_bits(self, format_name: str | None = None) -> dict[str, float]:
         """Bits of one weight by component in a format (None: the one the weights come in).
 
-        A format of fewer than 16 bits leaves embedding, head and tables at 16 bits; the model's
-        own format does so where they are among the `unquantized`, and leaves the others of those
-        in `unquantized_format`.
+        A format of fewer than 16 bits leaves `KEPT_COMPONENTS` at 16 bits; the model's own format
+        does so where they are among the `unquantized`, and leaves the others of those in
+        `unquantized_format`. A vector of any component has at least the bits of norms.
         """
         chosen = weight_format(self.weight_format if format_name is None else format_name)
         own = chosen.name == weight_format(self.weight_format).name
@@ -301,8 +314,8 @@ class Architecture:
         if own:
             kept = max(chosen.bits, weight_format(self.unquantized_format).bits)
             bits.update(dict.fromkeys(self.unquantized, kept))
-        outside = OUTSIDE_COMPONENTS & self.unquantized if own else OUTSIDE_COMPONENTS
-        bits.update(dict.fromkeys(outside, max(chosen.bits, 16.0)))
+        whole = KEPT_COMPONENTS & self.unquantized if own else KEPT_COMPONENTS
+        bits.update(dict.fromkeys(whole, max(chosen.bits, 16.0)))
         return bits
 
     def shape(self, weights: str | None = None) -> ModelShape:
@@ -339,11 +352,12 @@ class Architecture:
 
     def _group(self, block: LayerBlock, bits: dict[str, float] | None) -> LayerGroup:
         pieces = block.pieces(self.hidden_size)
-        mixed = bits is not None and len({bits[p.component] for p in pieces}) > 1
-        routed = sum(p.count for p in pieces if p.component == "experts")
+        mixed = bits is not None and len({_piece_bits(p, bits) for p in pieces}) > 1
+        routed_pieces = [p for p in pieces if p.component == "experts"]
+        routed = sum(p.count for p in routed_pieces)
         shared_pieces = [p for p in pieces if p.component != "experts"]
         shared = sum(p.count for p in shared_pieces)
-        vector = sum(p.count for p in pieces if p.vector)
+        vector = sum(p.count for p in shared_pieces if p.vector)
         moe = block.moe
         return LayerGroup(
             count=float(block.count),
@@ -356,14 +370,17 @@ class Architecture:
             state_bytes=float(block.state_bytes()),
             reductions=float(block.reductions),
             shared_bits=_mean_bits(shared_pieces, bits) if bits is not None and mixed else None,
-            routed_bits=bits["experts"] if bits is not None and mixed else None,
+            routed_bits=_mean_bits(routed_pieces, bits) if bits is not None and mixed else None,
         )
 
     def weight_bytes(self, format_name: str | None = None) -> float:
         """Bytes of all weights in a format (None: the one they come in), scales included."""
         bits = self.component_bits(format_name)
-        counts = self.parameters().by_component
-        return sum(n * bits[c] for c, n in counts.items()) / 8
+        stored = sum(p.count * _piece_bits(p, bits) for p in self._outside_pieces())
+        for block in self.blocks:
+            pieces = block.pieces(self.hidden_size)
+            stored += block.count * sum(p.count * _piece_bits(p, bits) for p in pieces)
+        return stored / 8
 
 
 def weight_bytes(

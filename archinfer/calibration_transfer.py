@@ -156,4 +156,4 @@ def apply(question: Question, calibration: Transferable, path: str) -> Question:
             ),
         )
     hardware = replace(hardware, figures=(*hardware.figures, *added))
-    return question.with_(hardware=hardware, rules=rules)
+    return question.with_(hardware=hardware, rules=rules, calibration=path)

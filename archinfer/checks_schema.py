@@ -20,6 +20,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from archinfer import units, yamlfile
+from archinfer.deployment import ACCEPTED_MOST
 from archinfer.errors import UnitError, UnknownNameError
 from archinfer.formats import kv_format, weight_format
 from archinfer.strict import StrictModel
@@ -100,7 +101,7 @@ class Span(Quantity):
             raise ValueError(str(error).partition(": ")[2] or str(error)) from None
         if low == 0.0 and self.low > 0.0 and str(found).lstrip().startswith(":"):
             low = self.low
-        if low:
+        if low or self.low > 0.0:
             self._within(low)
         self._within(high)
         return low, high
@@ -196,7 +197,7 @@ Layers = Annotated[float, Quantity("count", low=1.0, high=1e5, whole=True, examp
 Speed = Annotated[float, Quantity("tokens_per_s")]
 Probability = Annotated[float, Quantity("ratio", low=0.01, high=0.99)]
 Accepted = Annotated[
-    tuple[float, float], Span("number", low=0.1, high=100.0, examples=("1", "1:3"))
+    tuple[float, float], Span("number", low=1.0, high=ACCEPTED_MOST, examples=("1", "1:3"))
 ]
 
 

@@ -56,7 +56,7 @@ def _stored(weights: str) -> dict[str, Any]:
     name = weight_format(weights).name
     if name in _DTYPES:
         return {"torch_dtype": _DTYPES[name]}
-    # The solver holds everything in the one format: embedding, head and norms too.
+    # The solver holds everything in the one format: embedding, head, routers and vectors too.
     whole = {"modules_to_not_convert": [], "include_input_output_embeddings": True}
     return {"torch_dtype": "bfloat16", "quantization_config": _QUANTIZATION[name] | whole}
 

@@ -22,6 +22,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from archinfer import units, yamlfile
+from archinfer.deployment import ACCEPTED_MOST
 from archinfer.errors import UnitError, nearest
 from archinfer.hardware import KEYS, TABLES, Figure, Key
 from archinfer.speculation import SpeculationLaw
@@ -125,8 +126,8 @@ class Price(StrictModel):
 
 
 class Accepted(StrictModel):
-    low: Annotated[float, Field(ge=1, strict=False)]
-    high: Annotated[float, Field(ge=1, strict=False)]
+    low: Annotated[float, Field(ge=1, le=ACCEPTED_MOST, strict=False)]
+    high: Annotated[float, Field(ge=1, le=ACCEPTED_MOST, strict=False)]
     source: Text
     note: Text | None = None
 

@@ -52,6 +52,7 @@ class Observation:
         accepted_tokens: tokens gained per pass; None: not published.
         fitted: False: predicted, but not fitted to (the note says why).
         origin, line: the file and line it was read from.
+        shipped: it comes with archinfer.
     """
 
     id: str
@@ -78,6 +79,7 @@ class Observation:
     fitted: bool = True
     origin: str = field(default="", compare=False)
     line: int = field(default=1, compare=False)
+    shipped: bool = field(default=False, compare=False)
 
     def architecture_model(self) -> Architecture:
         """The architecture, from the catalogue or from the config.json beside the file.
@@ -199,7 +201,7 @@ def read(path: str | os.PathLike[str]) -> list[Observation]:
 def load(path: str | os.PathLike[str] | None = None) -> list[Observation]:
     """The shipped rows; with a path the file's rows as well, which replace those of equal id."""
     with resources.as_file(resources.files("archinfer") / "data" / "observations.yaml") as shipped:
-        rows = read(shipped)
+        rows = [replace(row, shipped=True) for row in read(shipped)]
     return rows if path is None else combine(rows, read(path))
 
 
@@ -217,7 +219,9 @@ def usable(
     kept: list[Observation] = []
     warnings: list[str] = []
     for row in rows:
-        where = f"{row.origin}:{row.line}: observation {row.id!r} skipped:"
+        # Whose file it is, its user knows best; of the shipped one the id says all.
+        place = "" if row.shipped else f"{row.origin}:{row.line}: "
+        where = f"{place}observation {row.id!r} skipped:"
         if row.profile is None or row.profile not in profiles:
             warnings.append(f"{where} no hardware profile {row.profile or 'named'}")
         elif row.architecture is None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from archinfer.configkeys import ConfigKeys
-from archinfer.layers.pieces import COMPONENTS, OUTSIDE_COMPONENTS
+from archinfer.errors import nearest
+from archinfer.layers.pieces import COMPONENTS, KEPT_COMPONENTS
 
 __all__ = ["StoredFormat", "stored_format"]
 
@@ -17,11 +18,11 @@ __all__ = ["StoredFormat", "stored_format"]
 class StoredFormat:
     """A weight format by name, the components it leaves out, and the format those have.
 
-    Embedding, head and n-gram tables are at 16 bits at least, whatever `kept_name` says.
+    Of those, `KEPT_COMPONENTS` are at 16 bits at least, whatever `kept_name` says.
     """
 
     name: str
-    kept: frozenset[str] = OUTSIDE_COMPONENTS
+    kept: frozenset[str] = KEPT_COMPONENTS
     kept_name: str = "bf16"
 
 
@@ -31,7 +32,14 @@ _DTYPES = {
     "bfloat16": "bf16",
     "float": "fp32",
     "half": "fp16",
+    "fp32": "fp32",
+    "fp16": "fp16",
+    "bf16": "bf16",
+    "float8_e4m3fn": "fp8",
+    "float8_e4m3fnuz": "fp8",
+    "float8_e5m2": "fp8",
 }
+"""PyTorch's names of number formats, and the short ones."""
 
 _ALL = frozenset(COMPONENTS)
 
@@ -51,8 +59,17 @@ _KEPT_NAMES = (
 
 
 def _dtype(keys: ConfigKeys) -> str:
+    """The format that the file's dtype names; bf16 where there is none, or with a warning."""
     value = keys.raw("dtype", "torch_dtype") if _agree(keys) else keys.data.get("dtype")
-    name = str(value).removeprefix("torch.") if value is not None else "bfloat16"
+    if value is None:
+        return "bf16"
+    name = value.strip().lower().removeprefix("torch.") if isinstance(value, str) else ""
+    if name not in _DTYPES:
+        shown = str(value)
+        shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
+        close = nearest(name, _DTYPES)
+        hint = f" (did you mean {close!r}?)" if close else ""
+        keys.warnings.append(f"dtype {shown!r} is not known{hint}; weights taken as bf16")
     return _DTYPES.get(name, "bf16")
 
 
@@ -67,7 +84,7 @@ def _kept(modules: Any) -> frozenset[str]:
     A pattern that names single layers ("model.layers.0.self_attn") is no statement about a
     component and is passed over.
     """
-    found = {"ngram_table"}
+    found: set[str] = set()
     names: Iterable[Any] = modules if isinstance(modules, list) else []
     for name in names:
         text = str(name).removeprefix("re:")
@@ -77,7 +94,7 @@ def _kept(modules: Any) -> frozenset[str]:
             if re.search(pattern, text):
                 found.add(component)
                 break
-    return frozenset(found) | OUTSIDE_COMPONENTS
+    return frozenset(found) | KEPT_COMPONENTS
 
 
 def _integer(bits: Any, group: Any) -> str | None:
@@ -125,8 +142,9 @@ def _named(method: str, section: ConfigKeys) -> str | None:
 def stored_format(keys: ConfigKeys) -> StoredFormat:
     """The weight format of a config, from `quantization_config`, else from `dtype`.
 
-    Block formats of released files leave embedding and head at 16 bits, unless
-    `include_input_output_embeddings` (a key of transformers' TorchAoConfig) says otherwise.
+    Formats of released files leave embedding, head, routers and vectors at 16 bits, unless
+    `include_input_output_embeddings` (a key of transformers' TorchAoConfig) says otherwise of the
+    first two; beside an empty list of modules left alone it says that nothing is.
     OpenAI's mxfp4 and `experts_int8` cover the routed experts only; a DeepSeek file with
     `expert_dtype` fp4 holds its experts in mxfp4 and the rest in 8 bits. A method that is not
     known leaves the dtype's format and a warning: counts do not depend on it.
@@ -153,5 +171,5 @@ def stored_format(keys: ConfigKeys) -> StoredFormat:
     modules = section.raw("modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules")
     kept = _kept(modules)
     if section.flag("include_input_output_embeddings"):
-        kept -= {"embedding", "lm_head"}
+        kept = frozenset({"ngram_table"}) if modules == [] else kept - {"embedding", "lm_head"}
     return StoredFormat(name, kept)

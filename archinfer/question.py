@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archinfer.deployment import Layout
+from archinfer.deployment import Layout, check_accepted
 from archinfer.errors import InputError
 from archinfer.family import FamilyRules, attention_rule
 from archinfer.formats import kv_format, weight_format
@@ -64,6 +65,7 @@ class Question:
         disabled: names of constraints left out (used to find out which one binds).
         layout: a forced mapping, or None.
         overrides: figures of the profile that the user has changed, as "key = value".
+        calibration: file whose measured figures the hardware and the rules hold, or None.
     """
 
     hardware: Hardware
@@ -87,6 +89,7 @@ class Question:
     disabled: frozenset[str] = frozenset()
     layout: Layout | None = None
     overrides: tuple[str, ...] = ()
+    calibration: str | None = None
 
     def __post_init__(self) -> None:
         low, high = self.nodes
@@ -97,8 +100,7 @@ class Question:
         for key in ("context_tokens", "concurrency"):
             if getattr(self, key) < 1:
                 raise InputError(f"{key} must be at least 1, found {getattr(self, key):g}")
-        if not 0 < self.speculation[0] <= self.speculation[1] < np.inf:
-            raise InputError("speculation must be a range of positive numbers, such as 1:3")
+        check_accepted(*self.speculation)
         for name in ("total", "active", "layers"):
             lo, hi = getattr(self, name)
             if not 0 <= lo <= hi or hi == 0:
@@ -114,6 +116,11 @@ class Question:
     def kv_bits(self) -> float:
         """Bits of one number in the KV cache."""
         return kv_format(self.kv).bits
+
+    @property
+    def confidence(self) -> float:
+        """Probability with which a target must hold."""
+        return NormalDist().cdf(self.confidence_z)
 
     def with_(self, **changes: Any) -> Question:
         """A copy with some fields changed."""

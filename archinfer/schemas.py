@@ -96,6 +96,18 @@ class QuestionOutput(BaseModel):
     )
     active: list[float | None] | None = Field(description="the same of active parameters")
     layers: list[float | None] | None = Field(description="the same of layers")
+    sparsity: list[float | None] | None = Field(
+        description="[low, high] of total over active; high null: open; null: physics_only"
+    )
+    confidence: float | None = Field(
+        description="probability with which a target must hold; null where observed"
+    )
+    throughput_tokens_per_s: float | None = Field(description="asked over all users")
+    max_power_w: float | None
+    max_price_per_hour: float | None = Field(description="dollars")
+    mapping: str | None = Field(description="forced, as tp=8,pp=2; null: the fastest that fits")
+    overrides: list[str] = Field(description="figures set by hand, as key = value")
+    calibration: str | None = Field(description="file given with --calibration")
 
 
 class Ends(BaseModel):
@@ -109,12 +121,12 @@ class Bounded(Ends):
 
 
 class Ranges(BaseModel):
-    """Empty where nothing is feasible."""
+    """Each null where nothing is feasible."""
 
-    total_params: Bounded | None = None
-    active_params: Bounded | None = None
-    layers: Bounded | None = None
-    nodes: Bounded | None = None
+    total_params: Bounded | None
+    active_params: Bounded | None
+    layers: Bounded | None
+    nodes: Bounded | None
 
 
 class WeightsRanges(BaseModel):
@@ -237,7 +249,10 @@ class ComparisonOutput(BaseModel):
 class RelaxationOutput(BaseModel):
     constraints: list[str] = Field(description="the one to relax, or the two together")
     kind: str = Field(description="physics, habit or request")
-    factor: float | None = Field(description="how far the closest model is from it")
+    factor: float | None = Field(description="how far the closest model is from it; null for two")
+    factors: list[float] = Field(
+        description="the same for each constraint; of two, of the model that misses both least"
+    )
     text: str
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archinfer.deployment import DRAFTS_MOST
 from archinfer.shape import FloatArray, ModelShape, Number
 from archinfer.terms import Traffic
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DRAFTS", "SpeculationLaw", "speculative_time", "tokens_per_pass"]
 
-DRAFTS = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0])
+DRAFTS = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, DRAFTS_MOST])
 """Numbers of drafted tokens that a service chooses from."""
 
 

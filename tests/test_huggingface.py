@@ -143,7 +143,8 @@ def test_unused_window_keys_stay_unused() -> None:
 
 def test_four_bits_come_with_scales_and_a_wider_head() -> None:
     model = catalogue.load("llama-3.1-70b")
-    outside = 2 * 1_050_673_152
+    norms = (2 * 80 + 1) * 8192
+    outside = 2 * 1_050_673_152 + norms
     layers = model.parameters().total - outside
     assert model.weight_bytes("mxfp4") == layers * 4.25 / 8 + outside * 2
     assert model.weight_bytes("nvfp4") == layers * 4.5 / 8 + outside * 2
@@ -234,11 +235,50 @@ def test_quantization_config_sets_the_format(name: str, weights: str) -> None:
 def test_mxfp4_of_gpt_oss_covers_the_experts_only() -> None:
     model = catalogue.load("gpt-oss-120b")
     counts = model.parameters()
-    experts = counts.by_component["experts"]
+    biases = 36 * 128 * 3 * 2880
+    experts = counts.by_component["experts"] - biases
     assert model.weight_bytes() == experts * 4.25 / 8 + (counts.total - experts) * 2
     group = model.shape("mxfp4").groups[0]
-    assert (group.shared_bits, group.routed_bits) == (16, 4.25)
+    mean = (2880 * 4.25 + 16) / 2881
+    assert (group.shared_bits, group.routed_bits) == (16, pytest.approx(mean, rel=1e-14))
     assert model.shape().groups[0].shared_bits is None
+
+
+@pytest.mark.parametrize(
+    ("name", "stored"), [("gpt-oss-20b", 13_761_264_768), ("gpt-oss-120b", 65_248_815_744)]
+)
+def test_bytes_are_those_of_the_released_tensors(name: str, stored: int) -> None:
+    """`total_size` in model.safetensors.index.json of openai/gpt-oss-20b and -120b."""
+    assert catalogue.load(name).weight_bytes() == stored
+
+
+def test_bytes_of_deepseek_v3_are_those_of_its_files() -> None:
+    """688,586,727,753 bytes of safetensors files, their headers (about 130 bytes a tensor) too.
+
+    Beside what is counted they hold the multi-token-prediction layer, with a projection of two
+    hidden vectors, three norms and copies of embedding and head at 16 bits; and a 32-bit score
+    correction of each router.
+    """
+    model = catalogue.load("deepseek-v3")
+    h, vocab = 7168, 129_280
+    latent_attention = h * 1536 + 1536 * 128 * 192 + h * 576 + 512 * 128 * 256 + 128 * 128 * h
+    matrices = latent_attention + 257 * 3 * h * 2048
+    block_bytes = 1 + 4 / 128**2
+    predicted = matrices * block_bytes + 2 * (256 * h + 1536 + 512 + 2 * h)
+    predicted += 2 * (2 * h * h + 3 * h) + 2 * 2 * vocab * h
+    headers = 92_000 * 130
+    released = 688_586_727_753
+    assert model.weight_bytes() + predicted + 59 * 256 * 4 + headers == pytest.approx(
+        released, rel=1e-6
+    )
+
+
+def test_routers_and_vectors_stay_at_16_bits_in_every_narrow_format() -> None:
+    model = catalogue.load("qwen3-235b-a22b")
+    counts = model.parameters().by_component
+    whole = sum(counts[c] for c in ("embedding", "lm_head", "norm", "router"))
+    narrow = model.parameters().total - whole
+    assert model.weight_bytes("fp8") == narrow + 2 * whole
 
 
 @pytest.mark.parametrize(
@@ -474,3 +514,28 @@ def test_a_size_by_an_unusual_name_is_refused_by_name(key: str) -> None:
     }
     with pytest.raises(InputError, match=key):
         from_config(config, "config.json")
+
+
+@pytest.mark.parametrize(
+    ("written", "format_name", "warning"),
+    [
+        ("bfloat16", "bf16", None),
+        ("torch.float16", "fp16", None),
+        ("float8_e4m3fn", "fp8", None),
+        (
+            "bfloat17",
+            "bf16",
+            "dtype 'bfloat17' is not known (did you mean 'bfloat16'?); weights taken as bf16",
+        ),
+        ("quark", "bf16", "dtype 'quark' is not known; weights taken as bf16"),
+        (16, "bf16", "dtype '16' is not known; weights taken as bf16"),
+    ],
+)
+@pytest.mark.parametrize("key", ["dtype", "torch_dtype"])
+def test_a_dtype_is_known_or_warned_of(
+    written: object, format_name: str, warning: str | None, key: str
+) -> None:
+    plain = {k: v for k, v in config("qwen3-32b").items() if not k.endswith("dtype")}
+    found = from_config({**plain, key: written})
+    assert found.weight_format == format_name
+    assert list(found.warnings) == ([] if warning is None else [warning])

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from archinfer.architecture import Architecture
     from archinfer.hardware import Hardware
 
 __all__ = [
+    "DEFAULT_SPECULATION",
     "NODES_MOST",
     "Concurrency",
     "Context",
@@ -28,8 +31,10 @@ __all__ = [
     "print_markdown",
     "read_count",
     "read_range",
+    "read_speculation",
     "read_whole",
     "read_whole_range",
+    "uneven_groups",
     "warn",
 ]
 
@@ -45,6 +50,9 @@ class Format(StrEnum):
 
 NODES_MOST = 100_000
 """Most nodes that a command takes."""
+
+DEFAULT_SPECULATION = "1:3"
+"""Accepted tokens a pass where nobody says them."""
 
 Context = Annotated[str, typer.Option(help="Tokens of context (128k = 128,000).")]
 Concurrency = Annotated[str, typer.Option(help="Users served at once.")]
@@ -150,6 +158,19 @@ def read_range(option: str, text: str | None, dimension: str = "count") -> tuple
         raise UnitError(f"{option}: {error}") from None
 
 
+def read_speculation(text: str, drafts: int = 0) -> tuple[float, float]:
+    """The accepted tokens a pass that --speculation holds; InputError names the option."""
+    from archinfer.deployment import check_accepted
+    from archinfer.errors import InputError
+
+    low, high = read_range("--speculation", text, "number")
+    try:
+        check_accepted(low, high, drafts)
+    except InputError as error:
+        raise InputError(f"--{error}") from None
+    return low, high
+
+
 def read_whole_range(option: str, text: str, most: int) -> tuple[int, int]:
     """A range of whole numbers >= 1; an open end is `most`."""
     from archinfer.errors import InputError
@@ -165,6 +186,26 @@ def read_whole_range(option: str, text: str, most: int) -> tuple[int, int]:
     if high > most:
         raise InputError(f"{option}: expected at most {most:,}, found {text!r}")
     return int(low), int(high)
+
+
+def uneven_groups(placed: Iterable[tuple[Architecture, float]]) -> list[str]:
+    """What to say of groups of nodes that cannot share the heads of their model evenly.
+
+    Args:
+        placed: models, and how many nodes share each of their layers.
+
+    Returns:
+        One text for each size of such a group.
+    """
+    heads: dict[int, set[int]] = {}
+    for architecture, group in placed:
+        heads.setdefault(round(group), set()).update(architecture.uneven_heads(round(group)))
+    return [
+        f"{' or '.join(map(str, sorted(found)))} heads do not divide by tp={group}, which vLLM and "
+        "TensorRT-LLM refuse: the figures are those of an even split"
+        for group, found in sorted(heads.items())
+        if found
+    ]
 
 
 def hardware_with(name: str, changes: list[str]) -> tuple[Hardware, tuple[str, ...]]:

@@ -81,23 +81,22 @@ def compare(
     holds it){tokens_per_s{p05, p50, p95}, nodes, mapping{...}, bottleneck, latency_share (the
     part of the time that no bandwidth shortens), power_w}.
     """
+    from archinfer.architecture import Architecture
     from archinfer.commands.common import (
         print_csv,
         print_json,
         print_markdown,
-        read_range,
+        read_speculation,
+        uneven_groups,
         warn,
     )
     from archinfer.comparison_hardware import compare_hardware
     from archinfer.deployment import Deployment, read_layout
-    from archinfer.errors import InputError
     from archinfer.formats import kv_format, weight_format
     from archinfer.hardware import Hardware
     from archinfer.report import compare as report
 
-    low, high = read_range("--speculation", speculation, "number")
-    if not 0.0 < low <= high < float("inf"):
-        raise InputError(f"--speculation: expected 1 or a range such as 1:3, found {speculation!r}")
+    low, high = read_speculation(speculation)
     names = [h.strip() for h in hardware.split(",")] if hardware is not None else Hardware.names()
     machines = [Hardware.load(name) for name in dict.fromkeys(names)]
     counts = _nodes(nodes, len(machines))
@@ -119,6 +118,13 @@ def compare(
         for warning in getattr(model, "warnings", ()):
             warn(f"{name}: {warning}")
     entries = compare_hardware(wanted, machines, deployments)
+    known = dict(wanted)
+    for entry in entries:
+        model = known[entry.model]
+        if isinstance(model, Architecture):
+            group = float(entry.prediction.mapping.tensor_parallel)
+            for message in uneven_groups([(model, group)]):
+                warn(f"{entry.model} on {entry.hardware.name}: {message}")
     if output is Format.json:
         print_json(report.document(entries))
     elif output is Format.csv:

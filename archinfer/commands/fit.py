@@ -33,7 +33,7 @@ def fit(
     from archinfer.fit_prior import fit_prior
     from archinfer.fit_profile import profile_text
     from archinfer.hardware import KEYS, Hardware
-    from archinfer.report.validation import print_table
+    from archinfer.report.tables import new_console, print_table
     from archinfer.units import format_quantity
 
     profile = Hardware.load(hardware)
@@ -64,7 +64,7 @@ def fit(
         table.append(
             [name, show(before), f"{found.model.sd[i]:.2f}", show(value), f"{found.sd(name):.2f}"]
         )
-    print_table(["parameter", "before", "sd", "fitted", "sd"], table)
+    print_table(new_console(), "", ["parameter", "before", "sd", "fitted", "sd"], table)
     typer.echo(
         f"{len(cases)} speeds of {len({c.model_key for c in cases})} models; sd of the natural "
         "logarithm (of the log-odds for acceptance and probability)"

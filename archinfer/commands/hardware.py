@@ -34,20 +34,21 @@ def list_profiles(
         print_json([{"name": h.name, "title": h.title, "execution": h.execution} for h in profiles])
         return
 
-    from rich.table import Table
-
-    from archinfer.report.tables import new_console
+    from archinfer.report.tables import new_console, print_table
     from archinfer.units import format_quantity
 
-    table = Table(box=None, pad_edge=False)
-    for heading in ("name", "execution", "memory", "bandwidth", "what it is"):
-        right = heading in ("memory", "bandwidth")
-        table.add_column(heading, justify="right" if right else "left", no_wrap=heading == "name")
-    for h in profiles:
-        memory = format_quantity(float(h.memory_capacity_bytes), "bytes")
-        bandwidth = format_quantity(float(h.bandwidth_bytes_per_s), "bytes_per_s")
-        table.add_row(h.name, h.execution, memory, bandwidth, h.title)
-    new_console().print(table)
+    rows = [
+        [
+            h.name,
+            h.execution,
+            format_quantity(float(h.memory_capacity_bytes), "bytes"),
+            format_quantity(float(h.bandwidth_bytes_per_s), "bytes_per_s"),
+            h.title,
+        ]
+        for h in profiles
+    ]
+    headings = ("name", "execution", "memory", "bandwidth", "what it is")
+    print_table(new_console(), "", headings, rows)
 
 
 @app.command()

@@ -45,21 +45,32 @@ COMPONENT_TITLES = {
 
 
 def read_model(name: str) -> tuple[Architecture, Entry | None]:
-    """A model by catalogue name, or from a config.json by path (`-`: standard input).
+    """A model by catalogue name, or from a config.json by its path or that of its folder.
+
+    `-` is standard input. A folder without the file may still be named like a model.
 
     Raises:
         UnknownNameError: neither a file nor a name of the catalogue.
-        FileError, InputError: a config that cannot be used.
+        FileError, InputError: a folder without config.json, a config that cannot be used.
     """
     from pathlib import Path
 
     from archinfer import catalogue
+    from archinfer.errors import FileError, UnknownNameError
     from archinfer.huggingface import load_architecture
 
+    folder = name != "-" and Path(name).is_dir()
+    if folder and (Path(name) / "config.json").is_file():
+        name = str(Path(name) / "config.json")
     looks_like_path = name == "-" or name.endswith(".json") or Path(name).is_file()
     if looks_like_path:
         return load_architecture(name), None
-    return catalogue.load(name), catalogue.entry(name)
+    try:
+        return catalogue.load(name), catalogue.entry(name)
+    except UnknownNameError:
+        if not folder:
+            raise
+        raise FileError(name, "is a folder without a config.json; expected that file") from None
 
 
 def describe(architecture: Architecture, record: Entry | None) -> dict[str, Any]:
@@ -182,24 +193,11 @@ def list_models(output: FormatOption = Format.table) -> None:
 
 
 def _print_list(cells: list[list[str]]) -> None:
-    """The list as a table; columns that do not fit a narrow terminal are left out."""
-    from rich.table import Table
-    from rich.text import Text
+    """The list as a table; a narrow terminal loses columns from the right."""
+    from archinfer.report.tables import new_console, print_table
 
-    from archinfer.report.tables import new_console
-
-    console = new_console()
-    widths = [max(len(row[i]) for row in [LIST_HEADINGS, *cells]) for i in range(len(cells[0]))]
-    columns = len(widths)
-    while columns > 2 and sum(widths[:columns]) + 2 * columns > console.width:
-        columns -= 1
-    table = Table(box=None, pad_edge=False)
-    for index, heading in enumerate(LIST_HEADINGS[:columns]):
-        right = 0 < index < 7
-        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
-    for row in cells:
-        table.add_row(*(Text(c) for c in row[:columns]))
-    console.print(table)
+    optional = tuple(reversed(LIST_HEADINGS[2:]))
+    print_table(new_console(), "", LIST_HEADINGS, cells, optional)
 
 
 def _count(value: float) -> str:

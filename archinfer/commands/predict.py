@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from archinfer.commands.common import (
+    DEFAULT_SPECULATION,
     NODES_MOST,
     Concurrency,
     Context,
@@ -69,8 +70,11 @@ def predict(
     weights: ModelWeights = None,
     kv: KvFormat = "bf16",
     speculation: Annotated[
-        str, typer.Option(help="Accepted tokens a pass, as 1 (none) or 1:3.")
-    ] = "1:3",
+        str | None,
+        typer.Option(
+            help="Accepted tokens a pass, as 1 (none) or 1:3. Default: 1:3 (1:2 with one draft)."
+        ),
+    ] = None,
     draft_tokens: Annotated[
         str,
         typer.Option(
@@ -98,7 +102,7 @@ def predict(
         print_csv,
         print_json,
         print_markdown,
-        read_range,
+        read_speculation,
         warn,
     )
     from archinfer.commands.pictures import check_targets, write_files
@@ -112,9 +116,9 @@ def predict(
     if mapping is not None and (layers_per_node is not None or tensor_parallel is not None):
         raise InputError("--mapping says what --layers-per-node and --tensor-parallel say: give "
                          "one")  # fmt: skip
-    low, high = read_range("--speculation", speculation, "number")
-    if not 0.0 < low <= high < float("inf"):
-        raise InputError(f"--speculation: expected 1 or a range such as 1:3, found {speculation!r}")
+    drafts = _drafts(draft_tokens)
+    gained = speculation or (DEFAULT_SPECULATION if drafts != 1 else "1:2")
+    low, high = read_speculation(gained, drafts)
     deployment = Deployment(
         nodes=None if nodes is None else read_whole("--nodes", nodes, "count", NODES_MOST),
         context_tokens=read_whole("--context", context, "tokens"),
@@ -123,7 +127,7 @@ def predict(
         kv=kv_format(kv).name,
         accepted_low=low,
         accepted_high=high,
-        draft_tokens=_drafts(draft_tokens),
+        draft_tokens=drafts,
         mapping=_mapping(profile, layers_per_node, tensor_parallel),
         layout=None if mapping is None else read_layout(mapping, profile.spatial),
     )
@@ -188,15 +192,11 @@ def _mapping(
 
 def _known(name: str, profile: Hardware, deployment: Deployment) -> Row:
     """A model with a config."""
-    import os
-
+    from archinfer.commands.common import uneven_groups
     from archinfer.commands.models import read_model
     from archinfer.prediction import predict as predicted
     from archinfer.report.predict import Row
 
-    inside = os.path.join(name, "config.json")
-    if name != "-" and os.path.isfile(inside):
-        name = inside
     architecture, record = read_model(name)
     warnings = list(architecture.warnings)
     longest = architecture.max_context_tokens
@@ -221,9 +221,11 @@ def _known(name: str, profile: Hardware, deployment: Deployment) -> Row:
         if record.announced_active:
             announced += f", {record.announced_active} active"
         notes.append(f"{announced}; {why}" if why else announced)
+    result = predicted(architecture, profile, deployment)
+    warnings += uneven_groups([(architecture, float(result.mapping.tensor_parallel))])
     return Row(
         name=architecture.name,
-        result=predicted(architecture, profile, deployment),
+        result=result,
         architecture=architecture,
         warnings=tuple(warnings),
         notes=tuple(notes),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from archinfer.commands.common import (
+    DEFAULT_SPECULATION,
     NODES_MOST,
     Context,
     Format,
@@ -28,7 +29,6 @@ __all__ = ["solve"]
 FOUNDING_HARDWARE = "wse-3"
 FOUNDING_NODES = "88"
 FOUNDING_SPEED = "750"
-DEFAULT_SPECULATION = "1:3"
 UNKNOWN_NODES = "1:128"
 
 
@@ -135,7 +135,13 @@ def solve(
     With no options: 750 tokens/s for one user on 88 WSE-3 wafers.
     """
     from archinfer.answer import answer
-    from archinfer.commands.common import hardware_with, print_csv, print_json
+    from archinfer.commands.common import (
+        hardware_with,
+        print_csv,
+        print_json,
+        uneven_groups,
+        warn,
+    )
     from archinfer.commands.pictures import check_targets, write_files
     from archinfer.errors import InputError
 
@@ -178,6 +184,9 @@ def solve(
     if compare and not question.observed:
         raise InputError("--compare explains an observed speed: it goes with --observed")
     found = answer(question, architectures)
+    placed = [(d.architecture, float(d.mapping.tensor_parallel)) for d in found.architectures]
+    for message in uneven_groups(placed):
+        warn(message)
     if emit is not None:
         from archinfer.emit import emit as write
 

@@ -49,7 +49,7 @@ def validate(
     from archinfer import observations as rows_of
     from archinfer.commands.pictures import check_targets, write_files
     from archinfer.hardware import Hardware
-    from archinfer.report.validation import HEADINGS, cells, lines, markdown
+    from archinfer.report.validation import HEADINGS, TITLE, cells, lines, markdown
     from archinfer.validation import coverage_floor
 
     check_targets(plot, None)
@@ -87,10 +87,10 @@ def validate(
     elif output is Format.markdown:
         typer.echo(markdown(found, command), nl=False)
     else:
-        from archinfer.report.validation import print_table
+        from archinfer.report.tables import new_console, print_table
 
-        print_table(list(HEADINGS), [cells(p) for p in found.predictions])
-        typer.echo()
+        table = [cells(p) for p in found.predictions]
+        print_table(new_console(), TITLE, HEADINGS, table, optional=("spec.", "nodes"))
         for line in lines(found):
             typer.echo(line)
     if not coverage_floor(found.summary, floor):

@@ -99,13 +99,18 @@ class MoE:
 
     def routed_params(self, hidden: int) -> int:
         """Parameters of all routed experts."""
+        return sum(piece.count for piece in self._routed_pieces(hidden))
+
+    def _routed_pieces(self, hidden: int) -> Iterator[Piece]:
         outer = hidden if self.latent is None else self.latent
-        biases = (self.matrices - 1) * self.width + outer if self.bias else 0
-        return self.experts * (self.matrices * outer * self.width + biases)
+        yield Piece("experts", self.experts * self.matrices * outer * self.width)
+        if self.bias:
+            count = (self.matrices - 1) * self.width + outer
+            yield Piece("experts", self.experts * count, vector=True)
 
     def pieces(self, hidden: int) -> Iterator[Piece]:
         """Everything, the routed experts as component `experts`."""
-        yield Piece("experts", self.routed_params(hidden))
+        yield from self._routed_pieces(hidden)
         rows = self.experts + self.zero_experts
         if self.router:
             yield Piece("router", rows * hidden)

@@ -10,6 +10,7 @@ from archinfer.shape import Cache
 __all__ = [
     "COMPONENTS",
     "CONV_STATE_BYTES",
+    "KEPT_COMPONENTS",
     "MAX_EXPERTS",
     "MAX_HEADS",
     "MAX_LAYERS",
@@ -45,6 +46,11 @@ COMPONENTS = (
 
 OUTSIDE_COMPONENTS = frozenset({"embedding", "lm_head", "ngram_table"})
 """Tables that usually stay at 16 bits when the layers are stored in fewer."""
+
+KEPT_COMPONENTS = OUTSIDE_COMPONENTS | {"norm", "router"}
+"""What stays at 16 bits when the matrices of the layers are stored in fewer: the tables, routers,
+and every vector (norms, biases, sinks), which counts as a norm here. The released files of
+gpt-oss, DeepSeek-V3 and others are so; their quantisers convert the matrices of linear layers."""
 
 STATE_BYTES = 4
 """Recurrent state is kept at 32 bits (`mamba_ssm_cache_dtype`, fla's recurrent kernels)."""

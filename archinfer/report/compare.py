@@ -105,14 +105,7 @@ def print_entries(entries: list[Entry]) -> None:
             f"{p.weights} weights"
         )
         rows = [_cells(e) for e in mine]
-        if console.width >= 96:
-            print_table(console, title, HEADINGS, rows)
-            continue
-        console.print(Text(title, style="bold"))
-        for row in rows:
-            text = "; ".join(f"{h} {v}" for h, v in zip(HEADINGS[1:], row[1:], strict=True))
-            console.print(Text(f"{row[0]}: {text}"))
-        console.print()
+        print_table(console, title, HEADINGS, rows)
     gain = f"{asked.accepted_low:g}"
     if asked.accepted_high > asked.accepted_low:
         gain += f" to {asked.accepted_high:g}"

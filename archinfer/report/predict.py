@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from archinfer.report.tables import new_console, print_table
 from archinfer.report.text import bar, compact, seconds, speeds, unicode_ok
 
 if TYPE_CHECKING:
@@ -220,8 +221,6 @@ def print_page(row: Row, overrides: tuple[str, ...], explain: bool) -> None:
     """One model, in full."""
     from rich.text import Text
 
-    from archinfer.report.tables import new_console
-
     console = new_console()
     p = row.result
     node = p.hardware.node
@@ -304,30 +303,6 @@ def _memory(console: Console, row: Row) -> None:
     console.print()
 
 
-def _table(console: Console, title: str, headings: list[str], rows: list[list[str]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    left = {"", "model", "weights", "limit", "what", "value", "source"}
-    for heading in headings:
-        text = heading in left
-        table.add_column(
-            heading, justify="left" if text else "right", overflow="fold", no_wrap=not text
-        )
-    for cells in rows:
-        table.add_row(*[Text(cell) for cell in cells])
-    console.print(table)
-    console.print()
-
-
 def _terms(p: Prediction) -> list[tuple[str, float, float]]:
     from archinfer.prediction import TERM_TEXTS
 
@@ -342,12 +317,14 @@ def _time(console: Console, p: Prediction, explain: bool, middle: bool) -> None:
     blocks = unicode_ok()
     depth = f" at {p.shape.layers:.0f} layers" if middle else ""
     title = f"One pass takes {seconds(float(p.time.total))}{depth}"
-    width = max(8, min(30, console.width - 32))
-    rows = [
-        [t, seconds(v), f"{share:.1%}", bar(share, width, blocks) if explain else TERM_TEXTS[t]]
-        for t, v, share in _terms(p)
-    ]
-    _table(console, title, ["", "time", "share", "what"], rows)
+    width = max(8, min(30, console.width - 64))
+    headings = ["", "time", "share", "what"]
+    rows = [[t, seconds(v), f"{share:.1%}", TERM_TEXTS[t]] for t, v, share in _terms(p)]
+    if explain:
+        headings.insert(3, "")
+        for row, (_, _, share) in zip(rows, _terms(p), strict=True):
+            row.insert(3, bar(share, width, blocks))
+    print_table(console, title, headings, rows)
 
 
 def _by_depth(console: Console, depths: DepthRange) -> None:
@@ -368,7 +345,7 @@ def _by_depth(console: Console, depths: DepthRange) -> None:
             ]
         )
     headings = ["layers", "hidden", "nodes", "least", "tokens/s 5<50<95 %", "plain", "limit"]
-    _table(console, "By number of layers", headings, rows)
+    print_table(console, "By number of layers", headings, rows)
 
 
 def useful_changes(p: Prediction) -> list[Change]:
@@ -385,17 +362,15 @@ def _changes(console: Console, p: Prediction) -> None:
     if p.fits:
         title = "What would help most (against the speed without speculation)"
         rows = [[c.text, f"{c.gain:+.0%}", f"{c.tokens_per_s:,.0f}"] for c in found]
-        _table(console, title, ["", "gain", "tokens/s"], rows)
+        print_table(console, title, ["", "gain", "tokens/s"], rows)
         return
     rows = [[c.text, f"{c.tokens_per_s:,.0f}"] for c in found]
-    _table(console, "What would make it fit", ["", "tokens/s"], rows)
+    print_table(console, "What would make it fit", ["", "tokens/s"], rows)
 
 
 def print_comparison(rows: list[Row], overrides: tuple[str, ...], explain: bool) -> None:
     """Several models side by side."""
     from rich.text import Text
-
-    from archinfer.report.tables import new_console
 
     console = new_console()
     hardware = rows[0].result.hardware
@@ -405,18 +380,13 @@ def print_comparison(rows: list[Row], overrides: tuple[str, ...], explain: bool)
     console.print(Text(assumptions(rows[0], overrides)))
     console.print()
     headings, cells = short_rows(rows)
-    dropped = ["memory", "full"] if console.width < 112 else []
-    dropped += ["layers", "weights", "least"] if console.width < 100 else []
-    kept = [i for i, heading in enumerate(headings) if heading not in dropped]
-    headings, cells = [headings[i] for i in kept], [[row[i] for i in kept] for row in cells]
-    if console.width < 76:
-        for first, *rest in cells:
-            pairs = (f"{h} {v}" for h, v in zip(headings[1:], rest, strict=True))
-            console.print(Text(", ".join([first, *pairs])))
-        console.print()
-    else:
-        least = "least: fewest nodes; " if "least" in headings else ""
-        _table(console, f"{least}plain: without speculation", headings, cells)
+    print_table(
+        console,
+        "least: fewest nodes; plain: without speculation; full: of the fullest node's memory",
+        headings,
+        cells,
+        optional=("memory", "full", "layers", "weights", "least"),
+    )
     for entry in rows:
         if not entry.result.fits:
             console.print(Text(f"{entry.name} does not fit: {entry.result.limit}."))
@@ -434,7 +404,7 @@ def _print_provenance(console: Console, hardware: Hardware) -> None:
         if figure["log_sd"] or figure["estimate"] or figure["source"] == "set by hand":
             sure = f"x {math.exp(figure['log_sd']):.2f}" if figure["log_sd"] else ""
             rows.append([figure["key"], figure["text"], sure, figure["source"]])
-    _table(
+    print_table(
         console,
         f"Figures of {hardware.name} that are fitted, estimated or set by hand "
         f"(all: archinfer hardware show {hardware.name})",

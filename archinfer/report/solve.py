@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from archinfer.question import Habits
 from archinfer.report.tables import new_console, print_table
 from archinfer.report.text import bar, compact, region_map, seconds, speeds, unicode_ok
+from archinfer.units import format_quantity
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from archinfer.answer import Answer
     from archinfer.designs import Design
+    from archinfer.question import Question
 
 __all__ = ["architecture_rows", "assumptions", "headline", "map_rows", "print_answer", "sentence"]
 
@@ -63,8 +66,29 @@ def assumptions(answer: Answer) -> str:
         limits = getattr(q, name)
         if limits != (0.0, math.inf):
             parts.append(f"{name} {_span(*limits)}")
+    parts += _asked(q)
     parts += [f"{change} (set by hand)" for change in q.overrides]
     return "; ".join(parts) + "."
+
+
+def _asked(q: Question) -> list[str]:
+    """What was asked beyond the defaults, in words."""
+    parts = []
+    if q.habits is not None and q.habits.sparsity != Habits().sparsity:
+        parts.append(f"total / active {_span(*q.habits.sparsity)}")
+    if q.layout is not None:
+        parts.append(f"mapping {q.layout.text}")
+    if q.confidence_z != 0.0 and not q.observed:
+        parts.append(f"the speed held with a probability of {100.0 * q.confidence:.3g} %")
+    if q.throughput_tokens_per_s is not None:
+        parts.append(f"at least {q.throughput_tokens_per_s:,.6g} tokens/s over all users")
+    if q.power_w is not None:
+        parts.append(f"at most {format_quantity(q.power_w, 'watts')}")
+    if q.price_per_hour is not None:
+        parts.append(f"at most {format_quantity(q.price_per_hour, 'dollars_per_hour')}")
+    if q.calibration is not None:
+        parts.append(f"measured figures of {q.calibration}")
+    return parts
 
 
 def _span(low: float, high: float) -> str:
@@ -257,17 +281,7 @@ def _print_architectures(console: Console, answer: Answer) -> None:
         console.print("No buildable architecture of whole heads and experts lies in the region.\n")
         return
     title = "Architectures that would work (experts: used/routed; needs: accepted tokens a pass)"
-    if console.width < 96:
-        keep = [0, 1, 2, 3, 5, 6, 7, 8, 10]
-        headings = [headings[i] for i in keep]
-        headings[headings.index("layers")] = "L"
-        rows = [[row[i] for i in keep] for row in rows]
-    if console.width < 76:
-        for row in rows:
-            console.print(", ".join(f"{h} {v}" for h, v in zip(headings, row, strict=True)))
-        console.print()
-        return
-    print_table(console, title, headings, rows)
+    print_table(console, title, headings, rows, optional=("hidden", "memory"))
 
 
 def _print_sensitivity(console: Console, answer: Answer) -> None:

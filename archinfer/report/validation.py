@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from archinfer.validation import Prediction, Validation
 
-__all__ = ["HEADINGS", "cells", "lines", "markdown", "print_table"]
+__all__ = ["HEADINGS", "TITLE", "cells", "lines", "markdown"]
 
-HEADINGS = ("row", "nodes", "spec.", "observed", "p05", "median", "p95", "observed / median")
+HEADINGS = (
+    "row",
+    "nodes",
+    "spec.",
+    "tokens/s observed",
+    "tokens/s p05",
+    "tokens/s median",
+    "tokens/s p95",
+    "observed / median",
+)
+
+TITLE = "Speeds of one user, published and predicted (spec.: speculative decoding used)"
 
 _NAMES = {"roofline": "bandwidth roofline", "constant_per_layer": "constant time a layer"}
-
-
-def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table on standard output, first column to the left, the rest to the right."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from archinfer.report.tables import new_console
-
-    table = Table(box=None, pad_edge=False)
-    for i, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if i else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    new_console().print(table)
 
 
 def _nodes(p: Prediction) -> str:
