@@ -161,7 +161,8 @@ class Indexer:
         """One key a token, read whole by every query head."""
         if self.shared:
             return ()
-        return (Cache(float(self.head_dim), macs_per_token=float(self.heads * self.head_dim)),)
+        macs = float(self.heads * self.head_dim)
+        return (Cache(float(self.head_dim), macs_per_token=macs, shards=1.0),)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -185,6 +186,11 @@ class _Memoryless:
     def state_bytes(self) -> int:
         """Recurrent and convolution state of a sequence: none."""
         return 0
+
+    @property
+    def state_shards(self) -> float:
+        """Ways in which tensor parallelism can split the state: by its heads or channels."""
+        return inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -500,11 +506,21 @@ class CompressedAttention(_Memoryless):
     def caches(self) -> tuple[Cache, ...]:
         """The window, and the compressed past (a 1/ratio share of an entry a token)."""
         macs = float(2 * self.heads * self.head_dim)
-        window = Cache(float(self.head_dim), window_tokens=float(self.window), macs_per_token=macs)
+        window = Cache(
+            float(self.head_dim),
+            window_tokens=float(self.window),
+            macs_per_token=macs,
+            shards=1.0,
+        )
         if not self.ratio:
             return (window,)
         read = inf if self.indexer is None else float(self.indexer.top_k * self.ratio)
-        past = Cache(self.head_dim / self.ratio, read_tokens=read, macs_per_token=macs / self.ratio)
+        past = Cache(
+            self.head_dim / self.ratio,
+            read_tokens=read,
+            macs_per_token=macs / self.ratio,
+            shards=1.0,
+        )
         return (window, past)
 
     def indexer_caches(self) -> tuple[Cache, ...]:
@@ -513,7 +529,7 @@ class CompressedAttention(_Memoryless):
             return ()
         width = self.indexer.head_dim
         macs = self.indexer.heads * width / self.ratio
-        return (Cache(width / self.ratio, macs_per_token=macs),)
+        return (Cache(width / self.ratio, macs_per_token=macs, shards=1.0),)
 
     def state_bytes(self) -> int:
         """The entry under construction is small and left out."""
@@ -590,6 +606,11 @@ class GatedDelta(_Memoryless):
         return recurrent * STATE_BYTES + self._channels * (self.conv - 1) * CONV_STATE_BYTES
 
     @property
+    def state_shards(self) -> float:
+        """One for each value head."""
+        return float(self.value_heads)
+
+    @property
     def steps(self) -> tuple[str, ...]:
         """Dependent all-reduces, the branch's own norm not included."""
         return (
@@ -647,6 +668,11 @@ class KimiDelta(_Memoryless):
         return recurrent + 3 * wide * (self.conv - 1) * CONV_STATE_BYTES
 
     @property
+    def state_shards(self) -> float:
+        """One for each head."""
+        return float(self.heads)
+
+    @property
     def steps(self) -> tuple[str, ...]:
         """Dependent all-reduces; the decay's second matrix runs beside the q/k norm."""
         return (
@@ -692,6 +718,11 @@ class Lightning(_Memoryless):
     def state_bytes(self) -> int:
         """head_dim squared per head."""
         return self.heads * self.head_dim**2 * STATE_BYTES
+
+    @property
+    def state_shards(self) -> float:
+        """One for each head."""
+        return float(self.heads)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -750,6 +781,11 @@ class Mamba1(_Memoryless):
     def state_bytes(self) -> int:
         """state numbers per channel, and the last conv - 1 inputs."""
         return self.inner * (self.state * STATE_BYTES + (self.conv - 1) * CONV_STATE_BYTES)
+
+    @property
+    def state_shards(self) -> float:
+        """One for each channel."""
+        return float(self.inner)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -832,6 +868,11 @@ class Mamba2(_Memoryless):
         return recurrent + self._channels * (self.conv - 1) * CONV_STATE_BYTES
 
     @property
+    def state_shards(self) -> float:
+        """One for each head."""
+        return float(self.heads)
+
+    @property
     def steps(self) -> tuple[str, ...]:
         """Dependent all-reduces, the branch's own norm not included."""
         normed = ("gated norm",) if self.gated_norm else ()
@@ -871,6 +912,11 @@ class ShortConv(_Memoryless):
     def state_bytes(self) -> int:
         """The last taps - 1 inputs."""
         return self.width * (self.taps - 1) * CONV_STATE_BYTES
+
+    @property
+    def state_shards(self) -> float:
+        """One for each channel."""
+        return float(self.width)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -1143,6 +1189,11 @@ class LayerBlock:
     def state_bytes(self) -> int:
         """Recurrent and convolution state of ONE layer, per sequence."""
         return sum(m.state_bytes() for m in self.mixers)
+
+    @property
+    def state_shards(self) -> float:
+        """Ways in which the state can be split: those of the mixer with the fewest."""
+        return min((m.state_shards for m in self.mixers if m.state_bytes()), default=inf)
 
 
 def group_layers(layers: Sequence[LayerBlock]) -> tuple[LayerBlock, ...]:
@@ -1424,6 +1475,7 @@ class Architecture:
             experts_per_token=1.0 if moe is None else float(moe.experts_per_token),
             caches=(*block.caches(), *block.indexer_caches()),
             state_bytes=float(block.state_bytes()),
+            state_shards=block.state_shards,
             reductions=float(block.reductions),
             shared_bits=_mean_bits(shared_pieces, bits) if bits is not None and mixed else None,
             routed_bits=bits["experts"] if bits is not None and mixed else None,

@@ -276,9 +276,13 @@ class TotalAndActive(BaseModel):
 
 class MemoryOutput(BaseModel):
     weights: float
-    kv: float
+    kv: float = Field(description="KV cache and recurrent state, each byte once")
     other: float
-    total: float
+    total: float = Field(description="each byte once")
+    kv_held: float = Field(
+        description="kv with the copies on the nodes of a tensor-parallel group that cannot "
+        "split it further (the fullest node counts for all)"
+    )
 
 
 class ChangeOutput(BaseModel):

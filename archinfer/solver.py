@@ -235,7 +235,8 @@ class _Functions:
             * part.layers
             / part.layers_per_stage
         )
-        room_bytes = usable_bytes - empty.memory.kv - empty.memory.other
+        kv_bytes = empty.memory.kv_held(part.tensor_parallel)
+        room_bytes = usable_bytes - kv_bytes - empty.memory.other
         return np.asarray(room_bytes * 8.0 / part.weight_bits)
 
     def total_low_of(self, active: FloatArray) -> FloatArray:

@@ -26,8 +26,8 @@ from archinfer.temporal import (
     temporal_time,
     unpack_s_per_weight,
 )
-from archinfer.terms import Traffic
-from archinfer.work import memory
+from archinfer.terms import Traffic, memory_fraction
+from archinfer.work import memory, node_share
 
 A100 = Hardware.load("a100-80gb")
 B200 = Hardware.load("b200")
@@ -204,6 +204,73 @@ def test_a_latent_cache_is_read_whole_by_each_node() -> None:
     assert kv("deepseek-v3", 1.0) == pytest.approx(kv("deepseek-v3", 8.0))
     assert kv("llama-3.1-70b", 1.0) == pytest.approx(8 * kv("llama-3.1-70b", 8.0))
     assert kv("llama-3.1-70b", 16.0) == pytest.approx(kv("llama-3.1-70b", 8.0))
+
+
+@given(st.integers(1, 40), st.integers(1, 80))
+def test_heads_of_a_cache_are_dealt_out_whole(heads: int, nodes: int) -> None:
+    """Brute force: the least that the fullest node can hold, if every head is on some node."""
+    dealt = np.bincount(np.arange(heads) % nodes, minlength=nodes)
+    assert node_share(heads, nodes) == pytest.approx(dealt.max() / heads)
+    assert node_share(np.inf, nodes) == pytest.approx(1.0 / nodes)
+    assert node_share(1.0, nodes) == 1.0
+
+
+def test_memory_of_a_group_by_hand() -> None:
+    shape = ModelShape(
+        (
+            LayerGroup(6, 1e9, caches=(Cache(576.0, shards=1.0),)),
+            LayerGroup(2, 1e9, caches=(Cache(2048.0, shards=8.0), Cache(128.0, shards=1.0))),
+            LayerGroup(4, 1e9, state_bytes=3e6, state_shards=4.0),
+        ),
+        4096,
+    )
+    users, context, g = 100, 10_000, 16.0
+    stored = memory(shape, context, users, 8.0, 16)
+    latent = users * context * 2 * (6 * 576.0 + 2 * 128.0)
+    heads = users * context * 2 * 2 * 2048.0
+    state = users * 4 * 3e6
+    activations = users * 8 * 4096 * 2
+    assert stored.kv == pytest.approx(latent + heads + state)
+    node = (12e9 + activations) / g + latent + heads / 8 + state / 4
+    assert stored.held(g) == pytest.approx(g * node)
+    assert stored.held(1.0) == pytest.approx(stored.total)
+    whole = memory_fraction(B200, shape, stored, Mapping(12.0, g))
+    assert whole == pytest.approx(node / B200.usable_bytes)
+    half = memory_fraction(B200, shape, stored, Mapping(6.0, g))
+    assert half == pytest.approx(node / 2 / B200.usable_bytes)
+
+
+@pytest.mark.parametrize("name", ["deepseek-v3", "llama-3.1-70b", "qwen3-next-80b-a3b", "kimi-k2"])
+def test_a_node_stores_what_it_reads(name: str) -> None:
+    """Where all of the context is read, one rule gives both (a state is read and written)."""
+    shape, context, bandwidth = load(name).shape(), 4000, 1e12
+    hardware = dataclasses.replace(B200, bandwidth_bytes_per_s=bandwidth).with_constants(
+        {"bandwidth_efficiency": 1.0}
+    )
+    hardware = dataclasses.replace(hardware, kv_bandwidth_efficiency=1.0, read_fraction=1.0)
+    for g in (1.0, 2.0, 8.0, 64.0):
+        time = temporal_time(hardware, shape, Mapping(float(shape.layers), g), Traffic(context))
+        held = memory(shape, context, 1, 16, 16).kv_held(g)
+        assert time.kv * bandwidth * g == pytest.approx(held)
+
+
+def test_a_group_does_not_make_room_for_a_latent_cache() -> None:
+    """128 users of 32,000 tokens of DeepSeek V3: 288 GB of cache, whole on each of 8 nodes."""
+    users = {"weights": "nvfp4", "context_tokens": 32_000, "concurrency": 128}
+    model = load("deepseek-v3")
+    shared = predict(model, B200, Deployment(layout=Layout(8), **users), changes=False)
+    assert not shared.fits
+    assert shared.bottleneck == "kv cache"
+    kv = 128 * 32_000 * 70_272
+    assert float(shared.memory.kv) == kv
+    assert float(shared.memory.kv_held(8.0)) == 8 * kv
+    piped = predict(model, B200, Deployment(layout=Layout(1, 8), **users), changes=False)
+    assert piped.fits
+    assert float(piped.memory_fraction) < float(shared.memory_fraction) / 1.5
+    found = predict(model, B200, Deployment(nodes=8, **users), changes=False)
+    assert found.fits and float(found.mapping.tensor_parallel) < 8.0
+    grouped = predict(load("llama-3.1-70b"), B200, Deployment(layout=Layout(8)), changes=False)
+    assert float(grouped.memory.kv_held(8.0)) == pytest.approx(float(grouped.memory.kv))
 
 
 @pytest.mark.parametrize(
