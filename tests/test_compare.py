@@ -80,6 +80,26 @@ def test_json_csv_markdown_and_table(capsys: pytest.CaptureFixture[str]) -> None
     assert text.err == ""
 
 
+def test_software_and_overlapping_intervals_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """WSE-2 and WSE-3 are fitted to software of different kinds, and their order is not known."""
+    words = ["compare", "llama-3.1-8b", "--hardware", "wse-2,wse-3,b200"]
+    results = json.loads(run(capsys, *words, "--format", "json").out)["results"]
+    assert [r["overlaps"] for r in results] == [["wse-3"], ["wse-2"], []]
+    ends = [(r["tokens_per_s"]["p05"], r["tokens_per_s"]["p95"]) for r in results]
+    assert ends[0][0] < ends[1][1] and ends[1][0] < ends[0][1] and ends[2][1] < ends[1][0]
+    assert "WaferLLM" in results[0]["usual_software"]
+    text = " ".join(run(capsys, *words).out.split())
+    assert "which is faster is not known: wse-2 and wse-3." in text
+    assert "WaferLLM" in text and "Cerebras' own service" in text
+    alone = " ".join(run(capsys, "compare", "llama-3.1-8b", "--hardware", "wse-2").out.split())
+    assert "is not known" not in alone
+    both = ["compare", "llama-3.1-8b", "kimi-k2", "--hardware", "groq-lpu-v1,wse-3"]
+    document = json.loads(run(capsys, *both, "--format", "json").out)
+    assert [r["overlaps"] for r in document["results"]] == [[], [], [], []]
+    many = " ".join(run(capsys, "compare", "llama-3.1-8b").out.split())
+    assert "Where two intervals overlap, which of the two is faster is not known." in many
+
+
 def test_a_model_known_by_its_totals(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["compare", "--total", "3T", "--active", "150B", "--layers", "88", "--weights", "fp8",
              "--hardware", "b200,wse-3", "--nodes", "72,88", "--format", "json"]  # fmt: skip
