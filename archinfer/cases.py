@@ -32,6 +32,10 @@ NODES_SPREAD = 2.0
 memory holds other users' caches), each factor as likely as another. On temporal hardware the
 fewest are at least one scale-up domain."""
 
+NARROWER_BITS = (8.0, 4.5)
+"""Bits of a weight that are tried, in this order, where the number format is not published and the
+one that the weights come in does not fit the published nodes."""
+
 _NODE_CHOICES = 6
 _NODES_MAX = 100_000
 
@@ -95,25 +99,21 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
         architecture: what the row names.
     """
     bits, format_name = _weights(row, architecture)
-    shape = architecture.shape(format_name)
-    if row.mesh_side is not None:
-        shape = multi_head(architecture)
-    outside_bits = max(bits, 16.0) if bits >= 4.0 else bits
-    traffic = Traffic(
-        context_tokens=row.context_tokens or ASSUMED_CONTEXT_TOKENS,
-        concurrency=row.batch or 1.0,
-        weight_bits=bits,
-        outside_bits=outside_bits,
-    )
-    stored = memory(
-        shape, traffic.context_tokens, traffic.concurrency, bits, traffic.kv_bits, outside_bits
-    )
+    shape, traffic, stored = _as_run(row, architecture, bits, format_name)
+    fewest = fewest_nodes(hardware, shape, stored) or _NODES_MAX
+    if row.weight_bits is None and row.nodes is not None:
+        # Nobody says in which format: not in one that these nodes cannot hold, if another fits.
+        for narrower in (b for b in NARROWER_BITS if b < bits and fewest > row.nodes):
+            tried = _as_run(row, architecture, narrower, None)
+            least = fewest_nodes(hardware, tried[0], tried[2]) or _NODES_MAX
+            if least <= row.nodes:
+                (shape, traffic, stored), fewest, bits = tried, least, narrower
+                break
     if row.mesh_side is not None:
         # One region a layer on as many wafers as there are: no crossing was measured.
         mapping = Mapping(np.array([float(shape.layers)]), np.array([1.0]))
         one = np.ones(1)
         return Case(row, shape, stored, traffic, mapping, one, 0.0 * one, row.mesh_side, True)
-    fewest = fewest_nodes(hardware, shape, stored) or _NODES_MAX
     if row.nodes is not None:
         asked = np.array([float(row.nodes)])
     else:
@@ -148,6 +148,27 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
     )
     log_weight = np.log(weight / weight.sum())
     return Case(row, shape, stored, traffic, mapping, found.nodes[index], log_weight, None, fits)
+
+
+def _as_run(
+    row: Observation, architecture: Architecture, bits: float, format_name: str | None
+) -> tuple[ModelShape, Traffic, Memory]:
+    """The model, its traffic and what it stores with weights of `bits`; embedding and head keep
+    16 bits at least."""
+    shape = architecture.shape(format_name)
+    if row.mesh_side is not None:
+        shape = multi_head(architecture)
+    outside_bits = max(bits, 16.0) if bits >= 4.0 else bits
+    traffic = Traffic(
+        context_tokens=row.context_tokens or ASSUMED_CONTEXT_TOKENS,
+        concurrency=row.batch or 1.0,
+        weight_bits=bits,
+        outside_bits=outside_bits,
+    )
+    stored = memory(
+        shape, traffic.context_tokens, traffic.concurrency, bits, traffic.kv_bits, outside_bits
+    )
+    return shape, traffic, stored
 
 
 def _weights(row: Observation, architecture: Architecture) -> tuple[float, str | None]:

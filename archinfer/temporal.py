@@ -54,7 +54,8 @@ def sync_latency_s(hardware: Hardware, group: Number) -> FloatArray:
 
     The profile's table of group sizes, linear in log(group) between entries and flat beyond.
     A group larger than the scale-up domain crosses links as well: once up and once down for
-    each doubling of the domains.
+    each doubling of the domains. A table that goes beyond the domain includes these crossings,
+    which then count from its last entry on.
     """
     group = np.asarray(group, dtype=float)
     sizes = np.log2(np.asarray(hardware.sync_group_sizes, dtype=float))
@@ -63,8 +64,8 @@ def sync_latency_s(hardware: Hardware, group: Number) -> FloatArray:
 
 
 def _doublings(hardware: Hardware, group: Number) -> FloatArray:
-    domains = np.maximum(np.asarray(group, dtype=float) / hardware.scale_up_size, 1.0)
-    return np.asarray(np.ceil(np.log2(domains)))
+    known = max(hardware.scale_up_size, *hardware.sync_group_sizes)
+    return np.asarray(np.ceil(np.log2(np.maximum(np.asarray(group, dtype=float) / known, 1.0))))
 
 
 def payload_s(hardware: Hardware, group: Number, payload_bytes: Number) -> FloatArray:

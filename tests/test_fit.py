@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archinfer import catalogue
-from archinfer.cases import prepare_all
+from archinfer.cases import prepare, prepare_all
 from archinfer.cost import decode_time, memory_fraction
 from archinfer.deployment import Deployment, Mapping
 from archinfer.errors import FileError
@@ -152,6 +152,25 @@ def test_unknown_nodes_are_a_range_from_the_fewest_that_fit() -> None:
 
 
 # --- the fit
+
+
+def test_a_format_that_cannot_have_been_is_not_assumed() -> None:
+    """Llama 2 70B on 576 LPUs: 138 GB at 16 bits, 132 GB there; no format is published."""
+    lpu = Hardware.load("groq-lpu-v1")
+    rows = {r.id: r for r in load()}
+    row = rows["lpu-llama2-70b-2024"]
+    assert row.weight_bits is None
+    case = prepare(row, lpu, row.architecture_model())
+    assert case.fits and case.traffic.weight_bits == 8.0
+    assert float(case.stored.weights) == pytest.approx(69.0e9 + 2 * 32_000 * 8192, rel=0.01)
+    roomy = prepare(replace(row, nodes=2000), lpu, row.architecture_model())
+    assert roomy.fits and roomy.traffic.weight_bits == 16.0
+    stated = prepare(replace(row, weight_bits=16), lpu, row.architecture_model())
+    assert not stated.fits and stated.traffic.weight_bits == 16.0
+    tight = prepare(replace(row, nodes=250), lpu, row.architecture_model())
+    assert tight.fits and tight.traffic.weight_bits == 4.5
+    none = prepare(replace(row, nodes=50), lpu, row.architecture_model())
+    assert not none.fits and none.traffic.weight_bits == 16.0
 
 
 def test_recovers_the_constants_behind_simulated_speeds() -> None:

@@ -18,6 +18,7 @@ from archinfer.fit import fit_rows, without_model
 from archinfer.hardware import Hardware
 from archinfer.prediction import predict
 from archinfer.shape import Cache, LayerGroup, ModelShape
+from archinfer.solver import GROUP_MOST
 from archinfer.temporal import (
     busiest_experts,
     payload_s,
@@ -161,6 +162,37 @@ def test_payload_of_an_all_reduce() -> None:
     across = 2 * (1 / 2) * payload / (8 * 25e9)
     assert payload_s(A100, 16.0, payload) == pytest.approx(within + across)
     assert payload_s(Hardware.load("liminal-hbm3"), 8.0, payload) == 0.0
+
+
+def test_a_table_beyond_the_domain_includes_its_crossings() -> None:
+    lpu = Hardware.load("groq-lpu-v1")
+    assert lpu.scale_up_size == 8.0
+    # Out and back in a system of 10,440 chips, less in a smaller one: Abts et al., ISCA 2022.
+    between = 2e-6 + 4e-6 * math.log(576 / 8) / math.log(10_440 / 8)
+    assert float(sync_latency_s(lpu, 576.0)) == pytest.approx(between)
+    assert float(sync_latency_s(lpu, 10_440.0)) == pytest.approx(6e-6)
+    two = 6e-6 + 2 * 2 * lpu.link_latency_s
+    assert float(sync_latency_s(lpu, 4 * 10_440.0)) == pytest.approx(two)
+    sixteen = float(sync_latency_s(A100, 8.0)) + 2 * A100.link_latency_s
+    assert float(sync_latency_s(A100, 16.0)) == pytest.approx(sixteen)
+
+
+def test_a_layer_that_takes_many_chips_finds_a_group() -> None:
+    """Kimi K2: 1.03 TB over 61 layers are 17 GB each, 82 chips of 207 MB, so 128 of them."""
+    lpu = Hardware.load("groq-lpu-v1")
+    found = predict(load("kimi-k2"), lpu, changes=False)
+    assert found.fits
+    assert float(found.mapping.tensor_parallel) == 128.0
+    assert found.nodes_used == 61 * 128
+
+
+@pytest.mark.parametrize("name", [n for n in Hardware.names() if not Hardware.load(n).spatial])
+def test_the_widest_group_that_is_tried_is_wide_enough(name: str) -> None:
+    """The slowest reads there are gain nothing from twice the nodes at the limit."""
+    hardware, shape = Hardware.load(name), load("llama-3.1-405b").shape()
+    groups = 2.0 ** np.arange(0.0, np.log2(GROUP_MOST) + 1.0)
+    total = temporal_time(hardware, shape, Mapping(126.0, groups), Traffic(8000, 1, 16.0)).total
+    assert groups[int(np.argmin(total))] <= 1024.0
 
 
 def test_narrow_weights_run_at_their_own_peak_or_are_unpacked() -> None:
