@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archinfer.cost import decode_time
 from archinfer.deployment import Mapping
 from archinfer.formats import weight_format
 from archinfer.observations import Observation
 from archinfer.placement import candidates, fewest_nodes
-from archinfer.shape import Cache, FloatArray, LayerGroup, ModelShape
+from archinfer.shape import Cache, FloatArray, LayerGroup, ModelShape, Number
 from archinfer.terms import Traffic
 from archinfer.work import Memory, memory
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from archinfer.architecture import Architecture
     from archinfer.hardware import Hardware
 
-__all__ = ["Case", "prepare", "prepare_all"]
+__all__ = ["Case", "Draft", "prepare", "prepare_all"]
 
 ASSUMED_CONTEXT_TOKENS = 1500.0
 """Context where none is published: benchmarks use prompts and answers of about 1,000 tokens
@@ -41,6 +42,15 @@ _NODES_MAX = 100_000
 
 
 @dataclass(frozen=True)
+class Draft:
+    """A model that drafts for another, ready for the cost model."""
+
+    shape: ModelShape
+    stored: Memory
+    traffic: Traffic
+
+
+@dataclass(frozen=True)
 class Case:
     """One observation, ready to be predicted.
 
@@ -52,6 +62,7 @@ class Case:
         nodes: nodes that each uses.
         log_weight: logarithm of the chance of each.
         side: side of the region of every layer, where it is known.
+        draft: the model that drafts, where it is known.
         fits: whether the model fits the nodes of the row (a known region need not hold it).
     """
 
@@ -64,6 +75,21 @@ class Case:
     log_weight: FloatArray
     side: float | None
     fits: bool
+    draft: Draft | None = None
+
+    def draft_time_s(self, hardware: Hardware) -> Number | None:
+        """Seconds to draft one token, for each mapping; None where the drafting model is unknown.
+
+        The draft runs on one tensor-parallel group of the nodes, as one stage.
+
+        Args:
+            hardware: the profile; its constants may be arrays that broadcast with the mappings.
+        """
+        if self.draft is None:
+            return None
+        one = self.draft
+        mapping = Mapping(one.shape.layers, self.mapping.tensor_parallel)
+        return decode_time(hardware, one.shape, one.stored, mapping, one.traffic).total
 
     @property
     def log_speed(self) -> float:
@@ -98,7 +124,7 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
         hardware: its profile, with the constants that decide which mapping is fastest.
         architecture: what the row names.
     """
-    bits, format_name = _weights(row, architecture)
+    bits, format_name = _weights(row.weight_bits, architecture)
     shape, traffic, stored = _as_run(row, architecture, bits, format_name)
     fewest = fewest_nodes(hardware, shape, stored) or _NODES_MAX
     if row.weight_bits is None and row.nodes is not None:
@@ -147,7 +173,18 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
         np.asarray(found.mapping.tensor_parallel)[index],
     )
     log_weight = np.log(weight / weight.sum())
-    return Case(row, shape, stored, traffic, mapping, found.nodes[index], log_weight, None, fits)
+    return Case(
+        row,
+        shape,
+        stored,
+        traffic,
+        mapping,
+        found.nodes[index],
+        log_weight,
+        None,
+        fits,
+        _draft(row),
+    )
 
 
 def _as_run(
@@ -171,12 +208,21 @@ def _as_run(
     return shape, traffic, stored
 
 
-def _weights(row: Observation, architecture: Architecture) -> tuple[float, str | None]:
+def _draft(row: Observation) -> Draft | None:
+    model = row.draft_model()
+    if model is None:
+        return None
+    bits, format_name = _weights(row.draft_weight_bits, model)
+    shape, traffic, stored = _as_run(row, model, bits, format_name)
+    return Draft(shape, stored, traffic)
+
+
+def _weights(asked_bits: float | None, architecture: Architecture) -> tuple[float, str | None]:
     """Bits of a weight, and the format's name where it is the one the model comes in."""
     own = weight_format(architecture.weight_format)
-    if row.weight_bits is None or abs(own.bits - row.weight_bits) < 1.0:
+    if asked_bits is None or abs(own.bits - asked_bits) < 1.0:
         return own.bits, own.name
-    return row.weight_bits, None
+    return asked_bits, None
 
 
 def multi_head(architecture: Architecture) -> ModelShape:
