@@ -368,6 +368,7 @@ class Architecture:
             experts_per_token=1.0 if moe is None else float(moe.experts_per_token),
             caches=(*block.caches(), *block.indexer_caches()),
             state_bytes=float(block.state_bytes()),
+            state_shards=block.state_shards,
             reductions=float(block.reductions),
             shared_bits=_mean_bits(shared_pieces, bits) if bits is not None and mixed else None,
             routed_bits=_mean_bits(routed_pieces, bits) if bits is not None and mixed else None,

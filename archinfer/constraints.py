@@ -8,7 +8,7 @@ two); a candidate is feasible where all slacks are >= 0. The solver knows how ea
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -148,7 +148,7 @@ def _capacity(c: Candidate) -> Number:
 
 
 def _kv_cache(c: Candidate) -> Number:
-    without = Memory(weights=0.0, kv=c.memory.kv, other=c.memory.other)
+    without = replace(c.memory, weights=0.0)
     return _log_ratio(1.0, memory_fraction(c.question.hardware, c.shape, without, c.mapping))
 
 

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtr
 
-from archinfer.cost import TokenTime, Traffic, decode_time, log_sd
+from archinfer.cost import TokenTime, Traffic, decode_time, log_sd, memory_fraction
 from archinfer.deployment import Mapping
 from archinfer.errors import InputError, UnknownNameError
 from archinfer.family import ATTENTION_KINDS, FamilyRules, attention_rule, family_shape
@@ -51,6 +51,7 @@ from archinfer.information import (
     quantiles,
 )
 from archinfer.noise import DEGREES, log_density
+from archinfer.placement import fewest
 from archinfer.prior import CATALOGUE_PRIOR, ShapePrior
 from archinfer.question import Question, Range
 from archinfer.shape import DENSE_CHAIN, FloatArray, ModelShape, Number
@@ -504,8 +505,7 @@ class _Model:
     ) -> tuple[Mapping, FloatArray, TokenTime | None]:
         hardware = self.question.hardware
         low, high = limits
-        total = np.asarray(stored.total)
-        least = np.maximum(np.ceil(total / hardware.usable_bytes), low)
+        least = np.maximum(fewest(hardware, shape, stored)[0], low)
         possible = least <= high
         room = np.where(possible, (high + 1.0) / np.minimum(least, high), 2.0)
         there = np.floor(np.minimum(least, high) * room ** (ndtr(z) * (1.0 - 1e-9)))
@@ -516,9 +516,8 @@ class _Model:
         while size <= min(high, widest_group(hardware)):
             stages = np.clip(np.floor(there / size), 1.0, layers)
             mine = Mapping(np.ceil(layers / stages), size)
-            fits = (size <= there) & (
-                total / layers * mine.layers_per_stage <= size * hardware.usable_bytes
-            )
+            taken = np.asarray(memory_fraction(hardware, shape, stored, mine))
+            fits = (size <= there) & (taken <= 1.0)
             if np.any(fits):
                 seconds = decode_time(hardware, shape, stored, mine, traffic).total
                 better = fits & (np.asarray(seconds) < best_s)

@@ -58,6 +58,12 @@ class Covariance(BaseModel):
     log_covariance: list[list[float]]
 
 
+class SoftwareFactor(BaseModel):
+    name: str
+    factor: float = Field(description="its speed over that of the usual software")
+    log_sd: float = Field(description="standard deviation of its natural logarithm")
+
+
 class HardwareOutput(BaseModel):
     """`archinfer hardware show NAME --format json`."""
 
@@ -65,6 +71,10 @@ class HardwareOutput(BaseModel):
     title: str
     node: str = Field(description="what one node is: wafer, GPU, socket")
     execution: Literal["spatial", "temporal"]
+    usual_software: str | None = Field(
+        description="the software whose speeds the constants describe; null: not said"
+    )
+    software: list[SoftwareFactor] = Field(description="speed of other software, where fitted")
     figures: list[Figure]
     covariance: Covariance | None = Field(description="joint covariance of logarithms, if fitted")
 
@@ -291,9 +301,13 @@ class TotalAndActive(BaseModel):
 
 class MemoryOutput(BaseModel):
     weights: float
-    kv: float
+    kv: float = Field(description="KV cache and recurrent state, each byte once")
     other: float
-    total: float
+    total: float = Field(description="each byte once")
+    kv_held: float = Field(
+        description="kv with the copies on the nodes of a tensor-parallel group that cannot "
+        "split it further (the fullest node counts for all)"
+    )
 
 
 class ChangeOutput(BaseModel):
@@ -570,6 +584,9 @@ class CompareRow(BaseModel):
     model: str
     hardware: str
     node: str
+    usual_software: str | None = Field(
+        description="the software whose speeds the profile describes; null: not said"
+    )
     weights: str
     fits: bool
     nodes: int = Field(description="nodes in use")
@@ -581,6 +598,10 @@ class CompareRow(BaseModel):
     power_w: float | None = Field(description="null: the profile states none")
     memory_bytes: float
     memory_fraction: float
+    overlaps: list[str] = Field(
+        description="hardware whose 5 to 95 % interval overlaps this one: which of the two is "
+        "faster is not known"
+    )
     ceiling: CeilingOutput | None
 
 

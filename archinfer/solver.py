@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from archinfer.hardware import Hardware
 
 __all__ = [
-    "GROUP_DOMAINS",
+    "GROUP_MOST",
     "LAYERS_MAX",
     "Bound",
     "Interval",
@@ -44,8 +44,11 @@ __all__ = [
     "widest_group",
 ]
 
-GROUP_DOMAINS = 8.0
-"""Largest tensor-parallel group that is tried, in scale-up domains."""
+GROUP_MOST = 8192.0
+"""Largest tensor-parallel group that is tried, in nodes. A layer must fit one group: 10T parameters
+at 16 bits in 14 layers are 1.4 TB a layer, or 6,900 of the smallest node (207 MB, Groq's LPU).
+For speed less is enough: on the shipped profiles no catalogue model is fastest on more than 1,024
+nodes a layer."""
 
 LAYERS_MAX = 512
 """Deepest model searched unless the user asks for more: four times the deepest in the
@@ -111,8 +114,8 @@ class Interval:
 
 def widest_group(hardware: Hardware) -> float:
     """Largest tensor-parallel group that is tried: one node of spatial hardware, else
-    GROUP_DOMAINS scale-up domains."""
-    return 1.0 if hardware.spatial else GROUP_DOMAINS * hardware.scale_up_size
+    GROUP_MOST."""
+    return 1.0 if hardware.spatial else GROUP_MOST
 
 
 def mappings(
@@ -235,7 +238,8 @@ class _Functions:
             * part.layers
             / part.layers_per_stage
         )
-        room_bytes = usable_bytes - empty.memory.kv - empty.memory.other
+        kv_bytes = empty.memory.kv_held(part.tensor_parallel)
+        room_bytes = usable_bytes - kv_bytes - empty.memory.other
         return np.asarray(room_bytes * 8.0 / part.weight_bits)
 
     def total_low_of(self, active: FloatArray) -> FloatArray:

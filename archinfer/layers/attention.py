@@ -64,7 +64,8 @@ class Indexer:
         """One key a token, read whole by every query head."""
         if self.shared:
             return ()
-        return (Cache(float(self.head_dim), macs_per_token=float(self.heads * self.head_dim)),)
+        macs = float(self.heads * self.head_dim)
+        return (Cache(float(self.head_dim), macs_per_token=macs, shards=1.0),)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -385,11 +386,21 @@ class CompressedAttention(Memoryless):
     def caches(self) -> tuple[Cache, ...]:
         """The window, and the compressed past (a 1/ratio share of an entry a token)."""
         macs = float(2 * self.heads * self.head_dim)
-        window = Cache(float(self.head_dim), window_tokens=float(self.window), macs_per_token=macs)
+        window = Cache(
+            float(self.head_dim),
+            window_tokens=float(self.window),
+            macs_per_token=macs,
+            shards=1.0,
+        )
         if not self.ratio:
             return (window,)
         read = inf if self.indexer is None else float(self.indexer.top_k * self.ratio)
-        past = Cache(self.head_dim / self.ratio, read_tokens=read, macs_per_token=macs / self.ratio)
+        past = Cache(
+            self.head_dim / self.ratio,
+            read_tokens=read,
+            macs_per_token=macs / self.ratio,
+            shards=1.0,
+        )
         return (window, past)
 
     def indexer_caches(self) -> tuple[Cache, ...]:
@@ -398,7 +409,7 @@ class CompressedAttention(Memoryless):
             return ()
         width = self.indexer.head_dim
         macs = self.indexer.heads * width / self.ratio
-        return (Cache(width / self.ratio, macs_per_token=macs),)
+        return (Cache(width / self.ratio, macs_per_token=macs, shards=1.0),)
 
     def state_bytes(self) -> int:
         """The entry under construction is small and left out."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from math import inf
 from typing import TypeAlias
 
 from archinfer.layers.attention import Attention, CompressedAttention, LatentAttention
@@ -163,6 +164,11 @@ class LayerBlock:
     def state_bytes(self) -> int:
         """Recurrent and convolution state of ONE layer, per sequence."""
         return sum(m.state_bytes() for m in self.mixers)
+
+    @property
+    def state_shards(self) -> float:
+        """Ways in which the state can be split: those of the mixer with the fewest."""
+        return min((m.state_shards for m in self.mixers if m.state_bytes()), default=inf)
 
 
 def group_layers(layers: Sequence[LayerBlock]) -> tuple[LayerBlock, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from archinfer.errors import InputError
 from archinfer.shape import Cache
@@ -104,3 +105,8 @@ class Memoryless:
     def state_bytes(self) -> int:
         """Recurrent and convolution state of a sequence: none."""
         return 0
+
+    @property
+    def state_shards(self) -> float:
+        """Ways in which tensor parallelism can split the state: by its heads or channels."""
+        return inf

@@ -73,6 +73,11 @@ class GatedDelta(Memoryless):
         return recurrent * STATE_BYTES + self._channels * (self.conv - 1) * CONV_STATE_BYTES
 
     @property
+    def state_shards(self) -> float:
+        """One for each value head."""
+        return float(self.value_heads)
+
+    @property
     def steps(self) -> tuple[str, ...]:
         """Dependent all-reduces, the branch's own norm not included."""
         return (
@@ -130,6 +135,11 @@ class KimiDelta(Memoryless):
         return recurrent + 3 * wide * (self.conv - 1) * CONV_STATE_BYTES
 
     @property
+    def state_shards(self) -> float:
+        """One for each head."""
+        return float(self.heads)
+
+    @property
     def steps(self) -> tuple[str, ...]:
         """Dependent all-reduces; the decay's second matrix runs beside the q/k norm."""
         return (
@@ -175,6 +185,11 @@ class Lightning(Memoryless):
     def state_bytes(self) -> int:
         """head_dim squared per head."""
         return self.heads * self.head_dim**2 * STATE_BYTES
+
+    @property
+    def state_shards(self) -> float:
+        """One for each head."""
+        return float(self.heads)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -233,6 +248,11 @@ class Mamba1(Memoryless):
     def state_bytes(self) -> int:
         """state numbers per channel, and the last conv - 1 inputs."""
         return self.inner * (self.state * STATE_BYTES + (self.conv - 1) * CONV_STATE_BYTES)
+
+    @property
+    def state_shards(self) -> float:
+        """One for each channel."""
+        return float(self.inner)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -315,6 +335,11 @@ class Mamba2(Memoryless):
         return recurrent + self._channels * (self.conv - 1) * CONV_STATE_BYTES
 
     @property
+    def state_shards(self) -> float:
+        """One for each head."""
+        return float(self.heads)
+
+    @property
     def steps(self) -> tuple[str, ...]:
         """Dependent all-reduces, the branch's own norm not included."""
         normed = ("gated norm",) if self.gated_norm else ()
@@ -354,6 +379,11 @@ class ShortConv(Memoryless):
     def state_bytes(self) -> int:
         """The last taps - 1 inputs."""
         return self.width * (self.taps - 1) * CONV_STATE_BYTES
+
+    @property
+    def state_shards(self) -> float:
+        """One for each channel."""
+        return float(self.width)
 
     @property
     def steps(self) -> tuple[str, ...]:
