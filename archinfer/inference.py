@@ -50,6 +50,7 @@ from archinfer.information import (
     mutual_information_bits,
     quantiles,
 )
+from archinfer.laws import truncated
 from archinfer.noise import DEGREES, log_density
 from archinfer.prior import CATALOGUE_PRIOR, ShapePrior
 from archinfer.question import Question, Range
@@ -218,32 +219,6 @@ def _point(limits: Range, tolerance: float) -> Range:
     return limits
 
 
-def _truncated(
-    z: FloatArray, mean: Number, sd: Number, low: Number, high: Number
-) -> tuple[FloatArray, FloatArray]:
-    """N(mean, sd^2) within [low, high] from standard normal z; log of the mass inside.
-
-    -inf mass where the interval is empty (the value returned there is `low`, or the mean).
-    """
-    mean, sd, low, high = (np.asarray(x, dtype=float) for x in (mean, sd, low, high))
-    if np.all(low == -np.inf) and np.all(high == np.inf):
-        value = mean + sd * z
-        return value, np.zeros_like(value)
-    a, b = (low - mean) / sd, (high - mean) / sd
-    # Work in the lower tail, where probabilities keep their precision.
-    flip = a > 0.0
-    a, b = np.where(flip, -b, a), np.where(flip, -a, b)
-    below, above = ndtr(a), ndtr(b)
-    mass = above - below
-    u = ndtr(np.where(flip, -z, z))
-    x = ndtri(np.clip(below + u * mass, 1e-300, 1.0 - 1e-16))
-    x = np.where(flip, -x, x)
-    alive = mass > 0.0
-    value = np.where(alive, mean + sd * x, np.where(np.isfinite(low), low, mean))
-    with np.errstate(divide="ignore"):
-        return value, np.where(alive, np.log(np.maximum(mass, 0.0)), -np.inf)
-
-
 def _log_uniform(z: FloatArray, low: Number, high: Number) -> FloatArray:
     """Log-uniform in [low, high] from standard normal z."""
     return np.asarray(low * (np.asarray(high) / low) ** ndtr(z))
@@ -324,9 +299,9 @@ class _Model:
             active_low, active_high = max(active_low, total_low), min(active_high, total_high)
         else:
             active_high = min(active_high, total_high)
-        size, log_p = _truncated(z[:, _SIZE], own.size_mean, own.size_sd, active_low, active_high)
+        size, log_p = truncated(z[:, _SIZE], own.size_mean, own.size_sd, active_low, active_high)
         mean, sd = own.depth.predict(size)
-        depth, mass = _truncated(z[:, _DEPTH], mean, sd, layers_low, layers_high)
+        depth, mass = truncated(z[:, _DEPTH], mean, sd, layers_low, layers_high, own.depth_law)
         log_p = log_p + mass
         layers = np.maximum(np.round(np.exp(depth)), 1.0)
         log_layers = np.log(layers)
@@ -335,7 +310,7 @@ class _Model:
         log_total = size
         if own.sparsity is not None:
             mean, sd = own.sparsity.predict(size, log_layers)
-            extra, mass = _truncated(
+            extra, mass = truncated(
                 z[:, _SPARSITY], mean, sd, np.maximum(total_low - size, 0.0), total_high - size
             )
             log_total = size + extra

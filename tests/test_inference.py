@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import ndtr
 
 from archinfer.cost import Traffic, decode_time, log_sd, memory_fraction
 from archinfer.deployment import Mapping
@@ -21,7 +20,6 @@ from archinfer.inference import (
     FACTS,
     QUANTITIES,
     Posterior,
-    _truncated,
     infer,
     simulate,
 )
@@ -159,25 +157,6 @@ class TestSampler:
             (points[:, 0] * 8).astype(int) * 8 + (points[:, 1] * 8).astype(int), minlength=64
         )
         assert abs(pair - 64).max() < 16
-
-    @given(
-        st.floats(-3, 3),
-        st.floats(0.1, 3),
-        st.floats(-9, 9),
-        st.floats(0.01, 8),
-    )
-    def test_truncated_normal(self, mean: float, sd: float, low: float, width: float) -> None:
-        z = np.linspace(-3, 3, 61)
-        values, log_mass = _truncated(z, mean, sd, low, low + width)
-        a, b = (low - mean) / sd, (low + width - mean) / sd
-        mass = ndtr(b) - ndtr(a) if a < 0 else ndtr(-a) - ndtr(-b)
-        assert np.allclose(np.exp(log_mass), mass, rtol=1e-9)
-        if mass > 1e-12:
-            assert np.all(values >= low - 1e-6 * sd) and np.all(values <= low + width + 1e-6 * sd)
-            assert np.all(np.diff(values) >= -1e-9)
-            below = (ndtr((values - mean) / sd) - ndtr(a)) / (ndtr(b) - ndtr(a)) if a < 0 else None
-            if below is not None and mass > 1e-6:
-                assert np.allclose(below, ndtr(z), atol=1e-6)
 
 
 class TestAnswer:
