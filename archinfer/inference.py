@@ -38,7 +38,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtr
 
-from archinfer.cost import TokenTime, Traffic, decode_time, log_sd
+from archinfer.cost import (
+    TokenTime,
+    Traffic,
+    decode_time,
+    log_sd,
+    memory_fraction,
+    throughput,
+)
 from archinfer.deployment import Mapping
 from archinfer.errors import InputError, UnknownNameError
 from archinfer.family import ATTENTION_KINDS, FamilyRules, attention_rule, family_shape
@@ -125,8 +132,9 @@ FACTS = (
     "throughput",
     "price of a token",
 )
-"""Facts whose worth is computed. Throughput and price are those of a full pipeline: tokens/s
-over all users, and node-hours per token (any price of a node gives the same bits)."""
+"""Facts whose worth is computed. Throughput: tokens/s over all users at once, whose number is
+unknown. Price: node-hours per token at that throughput (any price of a node gives the same
+bits)."""
 
 _SIZE, _DEPTH, _PER_LAYER, _SPARSITY, _FILL, _ACCEPTED, _READ, _USERS, _DRAFT = range(9)
 _DIMENSIONS = 9
@@ -387,7 +395,7 @@ class _Model:
         spread: Number = 0.0
         if self.law is not None:
             spread = self._speculate(batch, mine, z, per_layer, kind, mapping, time)
-        self._speed(batch, mine, time, layers, spread)
+        self._speed(batch, mine, time, spread)
 
     def _speculate(
         self,
@@ -492,7 +500,7 @@ class _Model:
             stages = np.clip(np.floor(there / size), 1.0, layers)
             mine = Mapping(np.ceil(layers / stages), size)
             fits = (size <= there) & (
-                total / layers * mine.layers_per_stage <= size * hardware.usable_bytes
+                np.asarray(memory_fraction(hardware, shape, stored, mine)) <= 1.0
             )
             if np.any(fits):
                 seconds = decode_time(hardware, shape, stored, mine, traffic).total
@@ -506,27 +514,17 @@ class _Model:
         time = decode_time(hardware, shape, stored, mapping, traffic) if speed else None
         return mapping, log_p, time
 
-    def _speed(
-        self, batch: Batch, mine: Index, time: TokenTime, layers: FloatArray, spread: Number
-    ) -> None:
+    def _speed(self, batch: Batch, mine: Index, time: TokenTime, spread: Number) -> None:
         q = self.question
         hardware = q.hardware
         pass_s = np.asarray(time.total)
         predicted = batch.accepted_tokens[mine] / pass_s
         scale = noise_scale(hardware, time, spread)
         deviation = np.log(q.tokens_per_s / predicted) / scale
-        if hardware.spatial:
-            one_layer = (
-                np.asarray(time.weights + time.kv + time.reductions) / layers
-                + hardware.fixed_time_per_layer_s
-            )
-            passes_per_s = 1.0 / np.maximum(one_layer, time.head)
-        else:
-            passes_per_s = batch.concurrency[mine] / pass_s
         batch.put(
             mine,
             tokens_per_s=predicted,
-            throughput=batch.accepted_tokens[mine] * passes_per_s,
+            throughput=throughput(time, batch.concurrency[mine], batch.accepted_tokens[mine]),
             depth_s=time.reductions + time.fixed,
             bytes_s=time.weights + time.kv + time.compute + time.head,
             links_s=time.links,
@@ -642,6 +640,8 @@ class Posterior:
         predictive: speeds to expect before one is seen, nodes known: p05, p50, p95 in tokens/s,
             and `tail`, the two-sided probability of one as extreme as the question's.
         law: of speculation, None: the question's range.
+        speed_bits: what the speed taught about all quantities and nuisances at once, in bits
+            beyond the number of nodes. At least what it taught about any one of them.
         warnings: what to know before the answer is trusted.
     """
 
@@ -658,6 +658,7 @@ class Posterior:
     with_nodes: tuple[Batch, FloatArray] | None
     predictive: dict[str, float] | None
     law: SpeculationLaw | None
+    speed_bits: float = 0.0
     warnings: tuple[str, ...] = ()
 
     def density(self, quantity: str) -> tuple[FloatArray, FloatArray]:
@@ -798,6 +799,7 @@ class Posterior:
             **{q: m.to_dict() for q, m in self.marginals.items()},
             "accepted_tokens": accepted,
             "expected_tokens_per_s": self.predictive,
+            "speed_bits": self.speed_bits,
             "weights": self.weights_probability,
             "attention": self.attention_probability,
             "mixture_of_experts": self.moe_probability,
@@ -918,6 +920,7 @@ def infer(
         (passed[1].payload.batch, passed[1].weights),
         _predictive(model, passed[1]),
         model.law,
+        _speed_bits(passed[1], last) if question.observed else 0.0,
     )
     return replace(posterior, warnings=_warnings(posterior, target_ess))
 
@@ -927,6 +930,14 @@ class _Kept:
     batch: Batch
     z: FloatArray
     cell: Index
+
+
+def _speed_bits(before: Draws[_Kept], after: Draws[_Kept]) -> float:
+    """Divergence of the posterior from what was known before the speed: E log(p(speed | .) / p)."""
+    w = after.weights
+    held = w > 0.0
+    mean = float(w[held] @ after.payload.batch.log_speed[held])
+    return max(0.0, mean - after.log_evidence + before.log_evidence) / float(np.log(2.0))
 
 
 def _predictive(model: _Model, draws: Draws[_Kept], count: int = 2048) -> dict[str, float]:

@@ -101,6 +101,19 @@ class TestInformation:
 
 
 class TestSampler:
+    def test_evidence_of_a_normal_likelihood(self) -> None:
+        """Mean of exp(-(z - 1)^2 / (2 s^2)) over a standard normal: closed form."""
+        space = Space(2, np.ones(1), np.zeros(1, dtype=np.intp), np.ones(2))
+        draws = adapt(
+            space,
+            lambda z, cell: (-0.5 * ((z[:, 0] - 1.0) / 0.2) ** 2, None),
+            8192,
+            3000,
+            np.random.default_rng(6),
+        )
+        exact = np.log(0.2 / np.sqrt(1.04)) - 0.5 / 1.04
+        assert draws.log_evidence == pytest.approx(exact, abs=0.03)
+
     @pytest.mark.parametrize("shift", [0.0, 2.0, 7.0])
     def test_normal_prior_and_likelihood(self, shift: float) -> None:
         """Posterior of z0 + z1 = shift +- 0.1: closed form; 7 needs annealing to be found."""
@@ -267,6 +280,18 @@ class TestAnswer:
         fewer = infer(founding(nodes=(4, 4), tokens_per_s=450.0, speculation=(1.0, 1.0)))
         assert fewer.marginals["active_params"].speed_bits > 1.0
         assert fewer.marginals["layers"].speed_bits > 1.0
+
+    def test_the_speed_taught_more_about_everything_than_about_one(self) -> None:
+        """Information cannot grow by looking at one quantity of several."""
+        for changes in ({}, {"nodes": (4, 4), "tokens_per_s": 450.0, "speculation": (1.0, 1.0)}):
+            found = infer(founding(**changes), samples=8192, target_ess=2000)
+            assert found.speed_bits > max(m.speed_bits for m in found.marginals.values()) - 0.03
+            assert found.to_dict()["speed_bits"] == found.speed_bits
+        assert infer(founding(observed=False), samples=2048).speed_bits == 0.0
+
+    def test_throughput_is_that_of_the_constraint(self) -> None:
+        d = answer().draws
+        assert d.throughput == pytest.approx(d.concurrency * d.tokens_per_s, rel=1e-12)
 
     def test_no_observation_is_the_prior_with_the_nodes(self) -> None:
         found = infer(founding(observed=False), samples=4096, target_ess=800)
