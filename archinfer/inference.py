@@ -115,7 +115,10 @@ freedom has 0.4 % there."""
 EXPLAINED = 0.1
 """Least posterior probability that a speed is explained, for an answer to be given."""
 
-LAYERS_CAP = 4096
+LAYERS_CAP = 512
+"""Most layers considered where none are known: four times the deepest of the catalogue."""
+LAYERS_ASKED_CAP = 4096
+"""The same where they are."""
 NODES_CAP = 4096
 """Most nodes considered before their number is known."""
 
@@ -302,7 +305,9 @@ class _Model:
             active_low, active_high = np.log(np.asarray(self.active))
             total_low, total_high = np.log(np.asarray(self.total))
             layers_low = np.log(max(np.ceil(self.question.layers[0]), 1.0) - 0.5)
-            layers_high = np.log(min(np.floor(self.question.layers[1]), LAYERS_CAP) + 0.5)
+            most = np.floor(self.question.layers[1])
+            most = min(most, LAYERS_ASKED_CAP) if most < np.inf else LAYERS_CAP
+            layers_high = np.log(most + 0.5)
         if own.sparsity is None:
             active_low, active_high = max(active_low, total_low), min(active_high, total_high)
         else:
@@ -975,6 +980,20 @@ def _warnings(posterior: Posterior, target_ess: float) -> tuple[str, ...]:
             f"these nodes ({expected['p05']:.3g} to {expected['p95']:.3g}): the answer rests on "
             "the tails of the prior, or something else limits the speed"
         )
+    unused = [
+        option
+        for option, given in (
+            ("throughput", question.throughput_tokens_per_s is not None),
+            ("power", question.power_w is not None),
+            ("price", question.price_per_hour is not None),
+            ("mapping", question.layout is not None),
+        )
+        if given
+    ]
+    if unused:
+        found.append(
+            f"what was asked of {' and '.join(unused)} bounds the ranges but is no evidence here"
+        )
     if posterior.ess < min(ESS_FLOOR, target_ess):
         found.append(
             f"effective sample size {posterior.ess:.0f} is below {ESS_FLOOR:.0f}: "
@@ -996,17 +1015,19 @@ def simulate(
     count: int,
     seed: int = 0,
     *,
+    known_nodes: bool = True,
     prior: ShapePrior = CATALOGUE_PRIOR,
     law: SpeculationLaw | Literal["profile"] | None = "profile",
 ) -> Simulated:
     """Models, deployments and measured speeds as `infer` believes they arise.
 
     Args:
-        question: hardware, context, formats, speculation and known ranges. Spatial hardware:
-            its nodes are not used, each draw's question states those that it has. Temporal
-            hardware: draws are deployments on the nodes of the question.
+        question: hardware, context, formats, speculation and known ranges.
         count: draws.
         seed: of the generator.
+        known_nodes: spatial hardware: each draw's question states the nodes that are there, and
+            those of the question are not used. Otherwise, and on temporal hardware, draws are
+            deployments on the nodes of the question, and each draw's question has them.
         prior, law: as for `infer`.
 
     Raises:
@@ -1020,28 +1041,32 @@ def simulate(
     space = model.space
     rng = np.random.default_rng(seed)
     parts: list[Batch] = []
+    there: list[FloatArray] = []
     found = 0
     for _ in range(1000):
         z = rng.standard_normal((max(count, 64), space.dimensions))
         cell = rng.choice(len(space.cell_probability), len(z), p=space.cell_probability)
         _, batch = model.evaluate(1, z, cell, speed=True)
+        idle = np.exp(np.minimum(IDLE_LOG_MEAN * rng.exponential(size=len(z)), np.log(IDLE_MOST)))
+        nodes = np.floor(batch.nodes * idle)
         # Draws within the known ranges are kept in proportion to the mass of the ranges.
-        kept = np.flatnonzero(
-            (batch.log_nodes > -np.inf) & (np.log(rng.random(len(z))) < batch.log_conditions)
-        )
-        parts.append(batch.take(kept))
-        found += len(kept)
+        kept = (batch.log_nodes > -np.inf) & (np.log(rng.random(len(z))) < batch.log_conditions)
+        if spatial and not known_nodes:
+            kept &= (nodes >= question.nodes[0]) & (nodes <= question.nodes[1])
+        parts.append(batch.take(np.flatnonzero(kept)))
+        there.append(nodes[kept])
+        found += int(kept.sum())
         if found >= count:
             break
     else:
         raise InputError("nothing of the prior lies in the known ranges and fits")
     truth = Batch.join(parts).take(np.arange(count))
-    idle = np.exp(IDLE_LOG_MEAN * rng.exponential(size=count))
-    there = np.floor(truth.nodes * np.minimum(idle, IDLE_MOST)).astype(int)
     speeds = truth.tokens_per_s * np.exp(truth.log_scale * rng.standard_t(DEGREES, count))
+    told = [(int(n), int(n)) for n in np.concatenate(there)[:count]]
+    if not (spatial and known_nodes):
+        told = [question.nodes] * count
     questions = tuple(
-        asked.with_(tokens_per_s=float(v), nodes=(int(n), int(n)) if spatial else question.nodes)
-        for n, v in zip(there, speeds, strict=True)
+        asked.with_(tokens_per_s=float(v), nodes=n) for n, v in zip(told, speeds, strict=True)
     )
     return Simulated(truth, questions)
 

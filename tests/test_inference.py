@@ -316,6 +316,19 @@ class TestAnswer:
         assert all(found.marginals[q].given for q in ("total_params", "active_params", "layers"))
         assert not found.marginals["nodes"].given
 
+    def test_what_is_asked_but_is_no_evidence_is_said(self) -> None:
+        found = infer(
+            founding(throughput_tokens_per_s=1e4, power_w=1e7), samples=2048, target_ess=300
+        )
+        assert any("of throughput and power bounds" in w for w in found.warnings)
+        assert not any("bounds the ranges" in w for w in answer().warnings)
+
+    def test_depth_has_an_end_unless_it_is_known(self) -> None:
+        slow = infer(founding(nodes=(1, 4096), tokens_per_s=60.0), samples=4096, target_ess=500)
+        assert slow.draws.layers[slow.weights > 0].max() <= 512
+        told = infer(founding(layers=(600, 700), tokens_per_s=200.0), samples=4096, target_ess=500)
+        assert told.possible and told.draws.layers[told.weights > 0].min() >= 600
+
     def test_larger_than_seen_models_have_support(self) -> None:
         found = infer(founding(total=(4e12, 4e12), weights=("nvfp4",)), samples=4096)
         assert found.possible and found.ess >= 1000
@@ -414,12 +427,13 @@ def test_simulated_speeds_are_covered() -> None:
     """A small version of benchmarks/simulation_coverage.py: ranks of the truth are uniform."""
     count = 80
     simulated = simulate(founding(), count, seed=4)
-    ranks = np.empty((count, 3))
-    u = np.random.default_rng(5).random((count, 3))
+    ranks = np.empty((count, len(QUANTITIES)))
+    # Whole numbers: the mass at the truth itself is split at random, so that ranks are uniform.
+    u = np.random.default_rng(5).random(ranks.shape)
     for i, question in enumerate(simulated.questions):
         posterior = infer(question, samples=4096, target_ess=600, seed=i)
         assert posterior.possible
-        for j, quantity in enumerate(("total_params", "active_params", "layers")):
+        for j, quantity in enumerate(QUANTITIES):
             values, weights = posterior.density(quantity)
             truth = getattr(simulated.truth, quantity)[i]
             at = weights[values == truth].sum()
@@ -428,6 +442,17 @@ def test_simulated_speeds_are_covered() -> None:
         inside = (abs(ranks - 0.5) <= nominal / 2).mean(axis=0)
         spread = np.sqrt(nominal * (1 - nominal) / count)
         assert np.all(abs(inside - nominal) < 3.5 * spread), (nominal, inside)
+
+
+def test_simulated_deployments_keep_to_the_nodes_asked() -> None:
+    within = simulate(founding(nodes=(2, 6)), 200, seed=1, known_nodes=False)
+    assert {q.nodes for q in within.questions} == {(2, 6)}
+    # Some of the nodes that are there may be idle, not more than three in four.
+    assert within.truth.nodes.max() <= 6 and within.truth.nodes.min() >= 1
+    known = simulate(founding(), 200, seed=1)
+    assert all(low == high for low, high in (q.nodes for q in known.questions))
+    there = np.array([q.nodes[0] for q in known.questions])
+    assert np.all((known.truth.nodes <= there) & (there <= 4 * known.truth.nodes))
 
 
 @settings(max_examples=15, deadline=None)

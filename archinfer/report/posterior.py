@@ -70,11 +70,10 @@ def posterior_rows(posterior: Posterior) -> tuple[list[str], list[list[str]]]:
 def bits_text(posterior: Posterior) -> str:
     """What a bit is here, and why bits do not add up."""
     return (
-        "Bits: how far the evidence moved and narrowed a quantity from the prior; one halves what "
-        "is plausible, and with less than one it is not identified. The quantities depend on each "
-        "other, so bits do not add up, neither down a column nor of nodes and of speed. About all "
-        "of them and what a service does not tell (speculation, formats, users) together the "
-        f"speed taught {posterior.speed_bits:.1f}."
+        "Bits: what the evidence taught about a quantity beyond the prior. One halves what is "
+        "plausible; with less than one a quantity is not identified. The quantities depend on "
+        "each other, so their bits do not add up; about everything at once, speculation, formats "
+        f"and users included, the speed taught {posterior.speed_bits:.1f}."
     )
 
 
@@ -165,11 +164,14 @@ def print_posterior(console: Console, posterior: Posterior) -> None:
         if len(shares_) > 1
     )
     accepted = posterior.quantiles("accepted_tokens")
-    prior = "the profile's law of speculation" if posterior.law is not None else "the range given"
+    low, high = posterior.question.speculation
+    prior = f"a range of {low:g} to {high:g}" if low < high else "as given"
+    if posterior.law is not None:
+        prior = "the profile's law of speculation"
     console.print(
         Text(
             f"Accepted tokens a pass {accepted[0]:.2f} < {accepted[2]:.2f} < {accepted[4]:.2f} "
-            f"(from {prior})"
+            f"({prior})"
             + (f"; {told}" if told else "")
             + f". Effective sample size {posterior.ess:,.0f}."
         )
