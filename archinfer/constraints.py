@@ -21,6 +21,7 @@ from archinfer.cost import (
     decode_time,
     log_sd,
     memory_fraction,
+    throughput,
 )
 from archinfer.deployment import Mapping
 from archinfer.family import family_shape
@@ -167,8 +168,8 @@ def _not_faster(c: Candidate) -> Number:
 def _throughput(c: Candidate) -> Number:
     q = c.question
     assert q.throughput_tokens_per_s is not None
-    tokens_per_s = q.concurrency * q.speculation[1] / c.time.total
-    return _log_ratio(tokens_per_s, q.throughput_tokens_per_s)
+    reached = throughput(c.time, q.concurrency, q.speculation[1])
+    return _log_ratio(reached, q.throughput_tokens_per_s)
 
 
 def _power(c: Candidate) -> Number:

@@ -236,6 +236,9 @@ class PosteriorOutput(BaseModel):
     nodes: MarginalOutput | None
     accepted_tokens: Levels | None = None
     expected_tokens_per_s: ExpectedSpeed | None = None
+    speed_bits: float | None = Field(
+        default=None, description="what the speed taught about everything at once, in bits"
+    )
     weights: dict[str, float] | None = Field(default=None, description="probability by format")
     attention: dict[str, float] | None = Field(default=None, description="probability by kind")
     mixture_of_experts: float | None = Field(default=None, description="probability")
@@ -546,8 +549,11 @@ class InverseOutput(BaseModel):
     """From each speed back to the architecture; null without rows."""
 
     rows: list[InverseRow]
-    coverage50: ByQuantity
-    coverage90: ByQuantity
+    models: int = Field(description="architectures among the rows")
+    coverage50: ByQuantity = Field(description="share of rows inside the 50 % interval")
+    coverage90: ByQuantity = Field(description="share of rows inside the 90 % interval")
+    coverage50_by_model: ByQuantity = Field(description="mean over models of their rows' share")
+    coverage90_by_model: ByQuantity = Field(description="mean over models of their rows' share")
     median_width: ByQuantity = Field(description="median of p95 / p05")
 
 

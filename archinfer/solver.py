@@ -536,7 +536,7 @@ def _finish(
             x_high,
         )
         top = np.where(np.isfinite(root), np.exp(root), a_low)
-    _, total_high = _total_interval(f, top, every)
+    low_at_top, total_high = _total_interval(f, top, every)
 
     # The least total lies where "not faster" lets go of N = sparsity_low * A, or at an end.
     bottom = a_low
@@ -545,7 +545,18 @@ def _finish(
             lambda y, i: f.slow(f.total_low_of(np.exp(-y)), np.exp(-y), i), -x_high, -x_low
         )
         bottom = np.where(np.isfinite(mirrored), np.exp(-mirrored), a_high)
-    total_low, _ = _total_interval(f, bottom, every)
+    total_low, high_at_bottom = _total_interval(f, bottom, every)
+    # An observed speed and a throughput may contradict each other where each alone is possible.
+    lost = total_low > high_at_bottom
+    total_low = np.where(lost, low_at_top, total_low)
+    bottom = np.where(lost, top, bottom)
+    kept = np.flatnonzero(total_low <= total_high)
+    if len(kept) < len(slices):
+        if not len(kept):
+            return _empty(question, slices)
+        return _finish(
+            question, slices.take(kept), a_low[kept], a_high[kept], low_by[kept], high_by[kept]
+        )
     return Region(
         question,
         slices,

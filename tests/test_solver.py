@@ -255,6 +255,20 @@ def test_power_and_price_bound_the_nodes() -> None:
     assert solve(priced).slices.nodes.max() == 10
 
 
+@pytest.mark.parametrize("throughput", [700.0, 900.0, 940.0, 1000.0])
+def test_throughput_against_an_observed_speed(throughput: float) -> None:
+    """One user at 750 tokens/s is not 1,000 in all: the region shrinks to nothing, exactly."""
+    question = FOUNDING.with_(
+        observed=True, speculation=(1.0, 1.0), throughput_tokens_per_s=throughput
+    )
+    found = solve(question)
+    assert np.all(found.total_low <= found.total_high)
+    assert np.all(np.isfinite(found.total_low))
+    assert found.feasible == (throughput < 1000.0)
+    if found.feasible:
+        assert agreement(found, 10_000, seed=1).differing == 0
+
+
 def test_throughput_bounds_active() -> None:
     free = solve(FOUNDING.with_(concurrency=200))
     asked = solve(FOUNDING.with_(concurrency=200, throughput_tokens_per_s=170_000.0))

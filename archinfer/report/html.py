@@ -249,6 +249,8 @@ def _posterior_part(answer: Answer) -> Markup:
     posterior = answer.posterior
     if posterior is None:
         return Markup("")
+    from archinfer.report.posterior import bits_text, nodes_text
+
     title = "What the observation taught"
     if not posterior.possible:
         return section(title, el("p", f"No probability statement: {posterior.reason}."))
@@ -257,13 +259,14 @@ def _posterior_part(answer: Answer) -> Markup:
     words = (
         "Dashed: before, models like the open ones of today on any number of nodes. Blue area: "
         "what the number of nodes and the speed leave, with its median and 90 % interval above. "
-        "Where both look alike, the observation taught nothing. One bit halves what is plausible; "
-        "a quantity with less than one bit counts as not identified."
+        "Where both look alike, the observation taught nothing."
     )
     return section(
         title,
         el("p", words),
         el("div", pictures, class_="four"),
+        el("p", bits_text(posterior)),
+        el("p", nodes_text(posterior)),
         _narrowing(posterior),
         [el("p", f"Note: {w}.") for w in posterior.warnings],
         [_comparison(c) for c in answer.comparisons],
