@@ -1,5 +1,31 @@
-"""`python -m archinfer`."""
+"""The command `archinfer` and `python -m archinfer`.
 
-from archinfer.cli import main
+What Ctrl-C does is settled before anything else is imported: it ends the command with exit code
+130 and no words, at whatever import or computation it comes.
+"""
 
-main()
+import signal
+import sys
+from types import FrameType
+
+__all__ = ["run"]
+
+INTERRUPTED = 128 + signal.SIGINT
+
+
+def _stop(_: int, __: FrameType | None) -> None:
+    sys.exit(INTERRUPTED)
+
+
+def run() -> None:
+    """Run the command line."""
+    # A shell that started the command in the background has it ignore Ctrl-C.
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _stop)
+    from archinfer.cli import main
+
+    main()
+
+
+if __name__ == "__main__":
+    run()

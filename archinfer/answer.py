@@ -14,6 +14,7 @@ from archinfer.constraints import Candidate, Constraint, constraints
 from archinfer.cost import tokens_per_s
 from archinfer.designs import Design, designs
 from archinfer.formats import weight_format
+from archinfer.limits import NODES_MOST
 from archinfer.question import Question
 from archinfer.shape import FloatArray
 from archinfer.solver import LAYERS_MAX, Bound, Interval, Region, solve
@@ -30,10 +31,10 @@ __all__ = [
 ]
 
 NAMES = {"total": "total parameters", "active": "active parameters", "layers": "layers"}
+SEARCHED = "end of the search"
+"""What ends the nodes where nobody asked for a number of them."""
 QUANTITIES = ("total_params", "active_params", "layers", "nodes")
 _TIE = 1e-3
-NODES_MAX = 1_000_000
-"""Where the search for enough nodes ends."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,7 @@ class Answer:
             "question": {
                 "hardware": q.hardware.name,
                 "nodes": list(q.nodes),
+                "nodes_known": q.nodes_known,
                 "tokens_per_s": q.tokens_per_s,
                 "mode": "observed" if q.observed else "target",
                 "context_tokens": q.context_tokens,
@@ -246,10 +248,17 @@ def answer(question: Question, architectures: int = 8) -> Answer:
         return Answer(question, region, {}, {}, (), conflict(question))
     found = tuple(designs(region, architectures))
     most = int(region.slices.nodes.max())
-    idle = (
-        f"no model here uses more than {most:,} of the {question.nodes[1]:,} "
-        f"{question.hardware.node}s: layers are whole"
-    )
+    node, fewest, last = question.hardware.node, *question.nodes
+    notes = []
+    if not question.nodes_known:
+        notes.append(
+            f"how many {node}s there are was not said: {fewest:,} to {last:,} were tried, so where "
+            f"capacity draws an end it is that of {last:,} (--nodes says how many)"
+        )
+    if most < last and question.nodes_known:
+        notes.append(
+            f"no model here uses more than {most:,} of the {last:,} {node}s: layers are whole"
+        )
     return Answer(
         question,
         region,
@@ -259,7 +268,7 @@ def answer(question: Question, architectures: int = 8) -> Answer:
         None,
         sensitivity(question, found[0]) if found else (),
         architectures,
-        notes=(idle,) if most < question.nodes[1] else (),
+        notes=tuple(notes),
     )
 
 
@@ -306,9 +315,10 @@ def _nodes(region: Region) -> Interval:
     question = region.question
     asked_low, asked_high = question.nodes
     needed = int(region.slices.nodes.min())
-    high = Bound(float(asked_high), "nodes asked")
+    asked = "nodes asked" if question.nodes_known else SEARCHED
+    high = Bound(float(asked_high), asked)
     if needed <= asked_low:
-        return Interval(Bound(float(asked_low), "nodes asked"), high)
+        return Interval(Bound(float(asked_low), asked), high)
     fewer = question.with_(nodes=(1, needed - 1))
     depths = np.unique(region.slices.layers[region.slices.nodes == needed])
     by = _blocking(fewer, lambda q: solve(q, depths).feasible)
@@ -537,9 +547,9 @@ def _more_nodes(question: Question, node: str) -> str:
     def opens(nodes: int) -> bool:
         return solve(lean.with_(nodes=(1, nodes))).feasible
 
-    high = _first_power(question.nodes[1], opens, NODES_MAX)
+    high = _first_power(question.nodes[1], opens, NODES_MOST)
     if high is None:
-        return f"no number of {node}s up to {NODES_MAX:,} is enough"
+        return f"no number of {node}s up to {NODES_MOST:,} is enough"
     return f"{_bisect(high // 2, high, opens):,} {node}s would do ({few})"
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from archinfer.cost import decode_time
 from archinfer.deployment import Mapping
 from archinfer.formats import weight_format
+from archinfer.limits import NODES_MOST
 from archinfer.observations import Observation
 from archinfer.placement import candidates, fewest_nodes
 from archinfer.shape import Cache, FloatArray, LayerGroup, ModelShape, Number
@@ -38,7 +39,6 @@ NARROWER_BITS = (8.0, 4.5)
 one that the weights come in does not fit the published nodes."""
 
 _NODE_CHOICES = 6
-_NODES_MAX = 100_000
 
 
 @dataclass(frozen=True)
@@ -126,12 +126,12 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
     """
     bits, format_name = _weights(row.weight_bits, architecture)
     shape, traffic, stored = _as_run(row, architecture, bits, format_name)
-    fewest = fewest_nodes(hardware, shape, stored) or _NODES_MAX
+    fewest = fewest_nodes(hardware, shape, stored) or NODES_MOST
     if row.weight_bits is None and row.nodes is not None:
         # Nobody says in which format: not in one that these nodes cannot hold, if another fits.
         for narrower in (b for b in NARROWER_BITS if b < bits and fewest > row.nodes):
             tried = _as_run(row, architecture, narrower, None)
-            least = fewest_nodes(hardware, tried[0], tried[2]) or _NODES_MAX
+            least = fewest_nodes(hardware, tried[0], tried[2]) or NODES_MOST
             if least <= row.nodes:
                 (shape, traffic, stored), fewest, bits = tried, least, narrower
                 break
@@ -147,7 +147,7 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
             # Nobody serves from a part of a server or rack.
             fewest = max(fewest, int(hardware.scale_up_size))
         asked = np.unique(np.round(np.geomspace(fewest, NODES_SPREAD * fewest, _NODE_CHOICES)))
-    found = candidates(hardware, shape, stored, traffic, int(min(asked.max(), _NODES_MAX)))
+    found = candidates(hardware, shape, stored, traffic, int(min(asked.max(), NODES_MOST)))
     total = np.broadcast_to(np.asarray(found.time.total, dtype=float), found.nodes.shape)
     chance: dict[int, float] = {}
     fits = True

@@ -211,6 +211,8 @@ class Totals(StrictModel):
 
 
 class SpeedBound(StrictModel):
+    """The least speed of one user that is expected, and how surely."""
+
     at_least: Speed = Field(description="output tokens per second of one user")
     confidence: Probability = Field(
         default=0.5, description="probability with which the speed must be reached"
@@ -218,10 +220,14 @@ class SpeedBound(StrictModel):
 
 
 class NodesBound(StrictModel):
+    """The most nodes that the model is expected to need."""
+
     at_most: Nodes = Field(description="nodes whose memory must be enough")
 
 
 class MemoryBound(StrictModel):
+    """The most memory that the deployment is expected to take."""
+
     at_most: Annotated[float, Quantity("bytes")] = Field(
         description="bytes over all nodes: weights, KV cache, activations"
     )

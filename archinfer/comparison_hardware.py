@@ -17,9 +17,9 @@ from archinfer.cost import speed_range
 from archinfer.deployment import Deployment, Mapping
 from archinfer.placement import candidates
 from archinfer.prediction import Prediction, predict
+from archinfer.roofline import roofline_tokens_per_s
 from archinfer.solver import widest_group
 from archinfer.terms import TERMS, TokenTime, Traffic
-from archinfer.work import work
 
 if TYPE_CHECKING:
     from archinfer.architecture import Architecture
@@ -68,8 +68,8 @@ class Entry:
     Attributes:
         model: its name.
         prediction: on the nodes that were asked for, or on the fewest that hold it.
-        bandwidth_tokens_per_s: what the memory bandwidth of those nodes alone would allow: all
-            of it, for all the bytes that a token reads, and nothing else.
+        bandwidth_tokens_per_s: what reading at the peak bandwidth of the nodes that share a layer
+            would allow (`archinfer.roofline`).
         ceiling: None where no number of nodes holds the model.
         overlaps: machines whose 5 to 95 % interval for the same model overlaps this one: which
             of the two is faster is not known.
@@ -194,16 +194,9 @@ def compare_hardware(
         for hardware, deployment in zip(machines, deployments, strict=True):
             found = predict(model, hardware, deployment, changes=False)
             found = replace(found, model=name)
-            moved = work(
-                found.shape,
-                deployment.context_tokens,
-                1,
-                found.weight_bits,
-                deployment.kv_bits,
-                found.outside_bits,
+            alone = float(
+                roofline_tokens_per_s(hardware, found.shape, _traffic(found), found.mapping)
             )
-            there = float(found.nodes_used * hardware.bandwidth_bytes_per_s)
-            alone = there / float(moved.weight_bytes + moved.kv_read_bytes)
             mine.append(Entry(name, found, alone, speed_ceiling(found)))
         out += [replace(entry, overlaps=_overlaps(entry, mine)) for entry in mine]
     return out

@@ -86,6 +86,8 @@ class Uncertain(Exact[Value], Generic[Value]):
 
 
 class Memory(StrictModel):
+    """Memory of one node."""
+
     capacity: Exact[Annotated[float, Read("memory.capacity")]]
     usable_fraction: Exact[Annotated[float, Read("memory.usable_fraction")]]
     bandwidth: Exact[Annotated[float, Read("memory.bandwidth")]]
@@ -93,6 +95,8 @@ class Memory(StrictModel):
 
 
 class Compute(StrictModel):
+    """Arithmetic of one node: peaks by number format; cores and clock of spatial hardware."""
+
     peak: Annotated[
         dict[NumberFormat, Exact[Annotated[float, Read("compute.peak")]]], Field(min_length=1)
     ]
@@ -101,16 +105,22 @@ class Compute(StrictModel):
 
 
 class Fabric(StrictModel):
+    """The network of cores on one node: cycles of a hop and of a dependent step."""
+
     hop_cycles: Exact[Annotated[float, Read("fabric.hop_cycles")]]
     step_cycles: Exact[Annotated[float, Read("fabric.step_cycles")]]
 
 
 class Link(StrictModel):
+    """From node to node along a pipeline."""
+
     bandwidth: Exact[Annotated[float, Read("link.bandwidth")]]
     latency: Uncertain[Annotated[float, Read("link.latency")]]
 
 
 class ScaleUp(StrictModel):
+    """The nodes that share a fast network: how many, how fast, and the time of an all-reduce."""
+
     size: Exact[Annotated[float, Read("scale_up.size")]]
     bandwidth: Exact[Annotated[float, Read("scale_up.bandwidth")]] | None = None
     sync_latency: Exact[
@@ -121,11 +131,15 @@ class ScaleUp(StrictModel):
 
 
 class Price(StrictModel):
+    """What one node costs."""
+
     purchase: Exact[Annotated[float, Read("price.purchase")]] | None = None
     rent: Exact[Annotated[float, Read("price.rent")]] | None = None
 
 
 class Accepted(StrictModel):
+    """The range of accepted tokens a pass to expect where nobody says more."""
+
     low: Annotated[float, Field(ge=1, le=ACCEPTED_MOST, strict=False)]
     high: Annotated[float, Field(ge=1, le=ACCEPTED_MOST, strict=False)]
     source: Text
@@ -133,6 +147,8 @@ class Accepted(StrictModel):
 
 
 class Constants(StrictModel):
+    """Constants of the cost model that no datasheet gives."""
+
     reductions_per_layer: Uncertain[Annotated[float, Read("reductions_per_layer")]]
     fixed_time_per_layer: Uncertain[Annotated[float, Read("fixed_time_per_layer")]]
     bandwidth_efficiency: Uncertain[Annotated[float, Read("bandwidth_efficiency")]]
@@ -150,6 +166,8 @@ class Constants(StrictModel):
 
 
 class Covariance(StrictModel):
+    """Joint covariance of the natural logarithms of constants, in the order of `names`."""
+
     names: Annotated[list[Text], Field(min_length=1)]
     log_covariance: list[list[Annotated[float, Field(strict=False)]]]
     source: Text
@@ -165,6 +183,8 @@ class Fit(StrictModel):
 
 
 class Chain(StrictModel):
+    """Dependent reductions of one layer, counted while it ran."""
+
     dense: Annotated[int, Field(ge=1)]
     moe: Annotated[int, Field(ge=1)]
 

@@ -49,6 +49,7 @@ class Question:
     Attributes:
         hardware: the profile.
         nodes: fewest and most nodes that are there.
+        nodes_known: `nodes` was asked for; False: it only says where the search ends.
         tokens_per_s: speed of one user.
         observed: the speed was measured, so a model that is too fast is excluded as well;
             otherwise it is a target to reach.
@@ -90,6 +91,7 @@ class Question:
     layout: Layout | None = None
     overrides: tuple[str, ...] = ()
     calibration: str | None = None
+    nodes_known: bool = True
 
     def __post_init__(self) -> None:
         low, high = self.nodes

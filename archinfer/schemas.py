@@ -31,6 +31,8 @@ class Quantiles(BaseModel):
 
 
 class Levels(BaseModel):
+    """Five quantiles, from 5 % to 95 %."""
+
     p05: float
     p25: float
     p50: float
@@ -54,6 +56,8 @@ class Figure(BaseModel):
 
 
 class Covariance(BaseModel):
+    """Joint covariance of the natural logarithms of constants, in the order of `names`."""
+
     names: list[str]
     log_covariance: list[list[float]]
 
@@ -80,6 +84,8 @@ class HardwareOutput(BaseModel):
 
 
 class HardwareListRow(BaseModel):
+    """One shipped profile."""
+
     name: str
     title: str
     execution: Literal["spatial", "temporal"]
@@ -90,8 +96,11 @@ class HardwareListOutput(RootModel[list[HardwareListRow]]):
 
 
 class QuestionOutput(BaseModel):
+    """The question as it was understood."""
+
     hardware: str
     nodes: tuple[int, int] = Field(description="fewest and most")
+    nodes_known: bool = Field(description="asked for; false: where the search ended")
     tokens_per_s: float
     mode: Literal["target", "observed"]
     context_tokens: int
@@ -121,11 +130,15 @@ class QuestionOutput(BaseModel):
 
 
 class Ends(BaseModel):
+    """Both ends of a range."""
+
     low: float
     high: float
 
 
 class Bounded(Ends):
+    """Both ends of a range, with the constraint that draws each."""
+
     low_bound_by: str = Field(description="the constraint that draws this edge")
     high_bound_by: str
 
@@ -140,6 +153,8 @@ class Ranges(BaseModel):
 
 
 class WeightsRanges(BaseModel):
+    """Ranges of what is feasible in one weight format."""
+
     total_params: Ends
     active_params: Ends
     layers: Ends
@@ -186,12 +201,16 @@ class ArchitectureOutput(BaseModel):
 
 
 class ThreeSpeeds(BaseModel):
+    """Tokens/s of one user with one quantity halved, unchanged and doubled."""
+
     halved: float | None
     same: float
     doubled: float | None
 
 
 class SensitivityOutput(BaseModel):
+    """What a speed tells of one quantity."""
+
     quantity: str
     tokens_per_s: ThreeSpeeds = Field(
         description="without speculation, with the quantity halved, as it is, doubled; null: no "
@@ -210,6 +229,8 @@ class MarginalOutput(Levels):
 
 
 class ExpectedSpeed(BaseModel):
+    """Tokens/s to expect before the observation, in quantiles."""
+
     p05: float
     p50: float
     p95: float
@@ -217,6 +238,8 @@ class ExpectedSpeed(BaseModel):
 
 
 class FactOutput(BaseModel):
+    """What knowing one further fact is expected to teach of a quantity."""
+
     fact: str
     information_bits: float
     ratio: float = Field(description="p95 / p05 to expect once the fact is known")
@@ -260,6 +283,8 @@ class ComparisonOutput(BaseModel):
 
 
 class RelaxationOutput(BaseModel):
+    """One way to open an empty region."""
+
     constraints: list[str] = Field(description="the one to relax, or the two together")
     kind: str = Field(description="physics, habit or request")
     factor: float | None = Field(description="how far the closest model is from it; null for two")
@@ -270,11 +295,15 @@ class RelaxationOutput(BaseModel):
 
 
 class ConflictOutput(BaseModel):
+    """Why nothing is feasible."""
+
     text: str
     relaxations: list[RelaxationOutput]
 
 
 class ConstraintOutput(BaseModel):
+    """One constraint that was applied."""
+
     name: str
     kind: str = Field(description="physics, habit or request")
     text: str
@@ -298,11 +327,15 @@ class SolveOutput(BaseModel):
 
 
 class TotalAndActive(BaseModel):
+    """Parameters, all of them and those that one token uses."""
+
     total: int
     active: int
 
 
 class MemoryOutput(BaseModel):
+    """Bytes stored, by what they hold."""
+
     weights: float
     kv: float = Field(description="KV cache and recurrent state, each byte once")
     other: float
@@ -314,6 +347,8 @@ class MemoryOutput(BaseModel):
 
 
 class ChangeOutput(BaseModel):
+    """One change of the deployment or the hardware, and the speed after it."""
+
     name: str
     text: str
     tokens_per_s: float | None
@@ -323,6 +358,8 @@ class ChangeOutput(BaseModel):
 
 
 class PredictRow(BaseModel):
+    """One model predicted on one deployment."""
+
     model: str
     hardware: str
     parameters: TotalAndActive
@@ -360,6 +397,8 @@ class PredictOutput(BaseModel):
 
 
 class ModelParameters(TotalAndActive):
+    """Exact counts of parameters."""
+
     by_component: dict[str, int]
     active_without_input_embedding: int
     active_without_embedding_and_head: int
@@ -367,12 +406,16 @@ class ModelParameters(TotalAndActive):
 
 
 class ReductionsOutput(BaseModel):
+    """The chain of dependent reductions of layers of one kind."""
+
     layers: int
     reductions: int
     steps: list[str]
 
 
 class AnnouncedOutput(BaseModel):
+    """What the maker says of the size, as written."""
+
     total: str | None
     active: str | None
     source: str | None
@@ -413,6 +456,8 @@ class ModelOutput(BaseModel):
 
 
 class ModelListRow(BaseModel):
+    """One model of the catalogue."""
+
     name: str
     total_params: int
     active_params: int
@@ -433,6 +478,8 @@ class ModelListOutput(RootModel[list[ModelListRow]]):
 
 
 class CheckResult(BaseModel):
+    """One expectation, held against the model."""
+
     name: str = Field(description="of the check")
     expectation: Literal[
         "feasible", "tokens_per_s", "nodes", "memory", "contains", "excludes", "lint"
@@ -447,6 +494,8 @@ class CheckResult(BaseModel):
 
 
 class CheckRemark(BaseModel):
+    """Something to say about a check file."""
+
     file: str
     line: int | None
     message: str
@@ -470,11 +519,15 @@ class ErrorSummary(BaseModel):
 
 
 class CoverageSummary(ErrorSummary):
+    """Errors, and how often intervals hold the observed speed."""
+
     coverage50: float | None = Field(description="share of rows inside the 50 % interval")
     coverage90: float | None = Field(description="share of rows inside the 90 % interval")
 
 
 class ValidateRow(BaseModel):
+    """One published speed and its prediction."""
+
     id: str = Field(description="of the observation")
     model: str
     hardware: str
@@ -490,12 +543,16 @@ class ValidateRow(BaseModel):
 
 
 class FitErrors(BaseModel):
+    """How well constants meet the rows that they were fitted to."""
+
     rows: float
     rms_error: float
     worst_error: float
 
 
 class TransferRow(BaseModel):
+    """One published speed, predicted by constants of another machine."""
+
     id: str
     observed: float
     predicted: float
@@ -529,6 +586,8 @@ class InverseQuantity(BaseModel):
 
 
 class InverseRow(BaseModel):
+    """One published speed and what it says of the architecture behind it."""
+
     id: str
     tokens_per_s: float
     nodes: int | None = Field(description="null: not published")
@@ -540,6 +599,8 @@ class InverseRow(BaseModel):
 
 
 class ByQuantity(BaseModel):
+    """One number for each quantity of an architecture; null without rows."""
+
     total_params: float | None
     active_params: float | None
     layers: float | None
@@ -570,6 +631,8 @@ class ValidateOutput(BaseModel):
 
 
 class MappingOutput(BaseModel):
+    """Which nodes hold which layers."""
+
     tensor_parallel: int = Field(description="nodes that share each layer")
     stages: int = Field(description="pipeline stages")
     layers_per_stage: int
@@ -587,6 +650,8 @@ class CeilingOutput(BaseModel):
 
 
 class CompareRow(BaseModel):
+    """One model on one machine."""
+
     model: str
     hardware: str
     node: str
@@ -600,7 +665,9 @@ class CompareRow(BaseModel):
     mapping: MappingOutput
     tokens_per_s: Quantiles
     bottleneck: str
-    bandwidth_tokens_per_s: float | None = Field(description="by memory bandwidth alone")
+    bandwidth_tokens_per_s: float | None = Field(
+        description="if only reading took time, at peak bandwidth"
+    )
     power_w: float | None = Field(description="null: the profile states none")
     memory_bytes: float
     memory_fraction: float
@@ -612,6 +679,8 @@ class CompareRow(BaseModel):
 
 
 class CompareQuestion(BaseModel):
+    """What was asked of every machine."""
+
     context_tokens: int
     concurrency: int
     kv: str
@@ -626,6 +695,8 @@ class CompareOutput(BaseModel):
 
 
 class HostOutput(BaseModel):
+    """The machine that was measured."""
+
     cpu: str
     cores: int
     memory_bytes: float
@@ -633,11 +704,15 @@ class HostOutput(BaseModel):
 
 
 class CeilingsOutput(BaseModel):
+    """What all cores of the machine reach together, measured."""
+
     read_bytes_per_s: float
     matmul_flops_per_s: float
 
 
 class CoefficientOutput(BaseModel):
+    """A fitted coefficient with its 90 % interval."""
+
     value: float
     low: float
     high: float
@@ -659,6 +734,8 @@ class PointOutput(BaseModel):
 
 
 class CalibrateFit(BaseModel):
+    """Shapes that the coefficients were fitted to."""
+
     points: list[PointOutput]
     median_error: float
     spread: float
@@ -673,18 +750,24 @@ class HeldoutOutput(BaseModel):
 
 
 class BandwidthOutput(BaseModel):
+    """Decode of a large model against plain reading, in turns."""
+
     active_weight_bytes: float
     decode_bytes_per_s: float
     read_bytes_per_s: float
 
 
 class RoutedBatch(BaseModel):
+    """Distinct experts that the tokens of one batch hit."""
+
     batch: int
     experts_hit: float
     even: float = Field(description="what even routing would hit")
 
 
 class RoutingOutput(BaseModel):
+    """How evenly routing spreads tokens over experts."""
+
     experts: int
     experts_per_token: int
     evenness: float
@@ -701,6 +784,8 @@ class TransferableOutput(BaseModel):
 
 
 class BlindQuantity(BaseModel):
+    """What a speed says of one quantity of a model, beside the truth."""
+
     truth: float
     p05: float | None
     p50: float | None
@@ -710,6 +795,8 @@ class BlindQuantity(BaseModel):
 
 
 class BlindModel(BaseModel):
+    """One model that was timed here and inferred from its speed alone."""
+
     tokens_per_s: float
     hidden_size: int
     experts: int
@@ -721,6 +808,8 @@ class BlindModel(BaseModel):
 
 
 class BlindSummary(BaseModel):
+    """How one quantity was inferred over all models of the blind test."""
+
     coverage90: float
     coverage_region: float
     median_width: float | None

@@ -27,8 +27,8 @@ import numpy as np
 
 from archinfer.deployment import Mapping
 from archinfer.shape import DENSE_CHAIN, FloatArray, LayerGroup, ModelShape, Number
-from archinfer.terms import ACTIVATION_BYTES, TokenTime, Traffic, links_s
-from archinfer.work import experts_hit, layer_work, node_share
+from archinfer.terms import TokenTime, Traffic, links_s
+from archinfer.work import ACTIVATION_BYTES, experts_hit, layer_work, node_share
 
 if TYPE_CHECKING:
     from archinfer.hardware import Hardware

@@ -10,15 +10,12 @@ import numpy as np
 
 from archinfer.deployment import Mapping as NodeMapping
 from archinfer.shape import ModelShape, Number
-from archinfer.work import Memory
+from archinfer.work import ACTIVATION_BYTES, Memory
 
 if TYPE_CHECKING:
     from archinfer.hardware import Hardware
 
-__all__ = ["ACTIVATION_BYTES", "TERMS", "TokenTime", "Traffic", "links_s", "memory_fraction"]
-
-ACTIVATION_BYTES = 2
-"""Bytes of one number that crosses a link: activations travel at 16 bits."""
+__all__ = ["TERMS", "TokenTime", "Traffic", "links_s", "memory_fraction"]
 
 
 @dataclass(frozen=True, slots=True)

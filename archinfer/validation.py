@@ -26,7 +26,7 @@ from archinfer.fit import (
 from archinfer.fit_prior import fit_prior
 from archinfer.hardware import Hardware
 from archinfer.observations import Observation
-from archinfer.work import work
+from archinfer.roofline import roofline_tokens_per_s
 
 if TYPE_CHECKING:
     from archinfer.inverse import InverseCase
@@ -249,22 +249,9 @@ def _prediction(fit: Fit, case: Case, known: Sequence[Case], draws: int, seed: i
 
 
 def _roofline(hardware: Hardware, case: Case) -> float:
-    """Tokens per second if reading weights and cache at peak bandwidth were all that takes time.
-
-    Spatial: one node's bandwidth, since a token is on one node at a time.
-    """
-    traffic = case.traffic
-    done = work(
-        case.shape,
-        traffic.context_tokens,
-        traffic.concurrency,
-        float(np.asarray(traffic.weight_bits)),
-        traffic.kv_bits,
-        None if traffic.outside_bits is None else float(np.asarray(traffic.outside_bits)),
-    )
-    nodes = 1.0 if hardware.spatial else float(np.min(case.nodes))
-    read_bytes = done.weight_bytes + done.kv_read_bytes
-    return float(nodes * hardware.bandwidth_bytes_per_s / read_bytes)
+    """The naive bound of the mapping with the smallest groups that comes into question."""
+    bound = roofline_tokens_per_s(hardware, case.shape, case.traffic, case.mapping)
+    return float(np.min(bound))
 
 
 def _constant_per_layer(case: Case, known: Sequence[Case]) -> float:

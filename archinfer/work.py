@@ -14,7 +14,7 @@ import numpy as np
 from archinfer.shape import Cache, LayerGroup, ModelShape, Number
 
 __all__ = [
-    "ACTIVATION_BITS",
+    "ACTIVATION_BYTES",
     "ACTIVATION_VECTORS",
     "CacheBytes",
     "LayerWork",
@@ -28,7 +28,9 @@ __all__ = [
     "work",
 ]
 
-ACTIVATION_BITS = 16
+ACTIVATION_BYTES = 2
+"""Bytes of one number of an activation: 16 bits, stored as well as sent."""
+
 ACTIVATION_VECTORS = 8
 """Live vectors of hidden_size per token in flight: residual, normed input, query, key and value,
 attention output, gate and up of the feed-forward, its output (an upper bound for the usual
@@ -148,9 +150,9 @@ def work(
     shape: ModelShape,
     context_tokens: Number,
     batch: Number = 1,
-    weight_bits: float = 16,
+    weight_bits: Number = 16,
     kv_bits: float = 16,
-    outside_bits: float | None = None,
+    outside_bits: Number | None = None,
     hit: Number | None = None,
 ) -> Work:
     """Work of one whole decode pass: every layer, one embedding row per token, the head.
@@ -285,5 +287,5 @@ def memory(
             CacheBytes(concurrency * c.whole_bytes, c.shards)
             for c in _caches(shape, context_tokens, kv_bits)
         ),
-        other=vectors * shape.hidden_size * (ACTIVATION_BITS / 8.0),
+        other=vectors * shape.hidden_size * ACTIVATION_BYTES,
     )

@@ -19,7 +19,13 @@ from tests.cli import run
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAVY = ("numpy", "scipy", "pydantic", "yaml", "matplotlib")
-LIGHT_OWN = {"archinfer", "archinfer.cli", "archinfer.__main__", "archinfer.errors"}
+LIGHT_OWN = {
+    "archinfer",
+    "archinfer.__main__",
+    "archinfer.cli",
+    "archinfer.errors",
+    "archinfer.limits",
+}
 
 COMMANDS = [
     [command.name or command.callback.__name__]  # type: ignore[union-attr]
@@ -79,7 +85,7 @@ def test_the_test_above_can_fail() -> None:
     ids=lambda p: p.stem,
 )
 def test_commands_import_nothing_heavy_at_module_level(path: Path) -> None:
-    """Only the standard library, typer and other commands: all else inside the functions."""
+    """Only the standard library, typer, limits and other commands; all else inside functions."""
     allowed = {*sys.stdlib_module_names, "typer"}
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Import):
@@ -89,7 +95,8 @@ def test_commands_import_nothing_heavy_at_module_level(path: Path) -> None:
         else:
             continue
         for name in names:
-            own = name == "archinfer.commands" or name.startswith("archinfer.commands.")
+            light = ("archinfer.commands", "archinfer.limits")
+            own = name in light or name.startswith("archinfer.commands.")
             assert own or name.split(".")[0] in allowed, f"{path.name} imports {name}"
 
 
@@ -119,7 +126,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 def test_module_and_script_are_the_same() -> None:
     assert python("-m", "archinfer", "--version").stdout.startswith("archinfer ")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["scripts"] == {"archinfer": "archinfer.cli:main"}
+    assert project["scripts"] == {"archinfer": "archinfer.__main__:run"}
 
 
 def test_exit_codes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,3 +285,23 @@ def test_nodes_have_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
     done = run(capsys, "solve", "--nodes", "1e12")
     assert done.code == 2
     assert "--nodes: expected at most 100,000" in done.err
+
+
+@pytest.mark.parametrize("module", ["typer", "numpy", "pydantic", "archinfer.solver"])
+def test_an_interrupted_import_is_silent(module: str, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "archinfer", "solve", "--observed", "750", "--nodes", "4"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

@@ -1,6 +1,7 @@
 """Closed forms, published measurements and properties of the cost model."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from archinfer.hardware import Hardware
 from archinfer.shape import Cache, LayerGroup, ModelShape
 from archinfer.spatial import all_reduce_cycles, best_side
 from archinfer.temporal import sync_latency_s
-from archinfer.terms import TERMS, Traffic
+from archinfer.terms import TERMS, TokenTime, Traffic
 from archinfer.work import experts_hit, memory, work
 
 WSE2 = Hardware.load("wse-2")
@@ -125,6 +126,50 @@ def test_terms_add_up_by_hand() -> None:
     assert time.head == pytest.approx(head)
     assert time.kv == time.compute == time.queue == time.draft == 0.0
     assert time.total == pytest.approx(sum(getattr(time, t) for t in TERMS))
+
+
+def drafting(hardware: Hardware, shape: ModelShape, drafts: int, side: float) -> TokenTime:
+    """A pass over two layers a wafer that verifies drafted tokens, in regions of given side."""
+    stored = memory(shape, 2000, 1, 16, 16)
+    traffic = Traffic(context_tokens=2000, weight_bits=16, draft_tokens=drafts)
+    return decode_time(hardware, shape, stored, Mapping(2.0), traffic, side)
+
+
+@pytest.mark.parametrize("drafts", [1, 2, 5])
+def test_a_draft_is_one_more_layer_and_head_by_hand(drafts: int) -> None:
+    side, clock = 200.0, 1.1e9
+    shape = ModelShape((LayerGroup(count=4, shared_params=1e9),), 4096, head_params=5e8)
+    reduce = side + 5 * math.sqrt(side)
+    layer = 0.813 * 1e9 / side**2 / clock + 10 * reduce / clock + 6.34e-6
+    head = 0.813 * 5e8 / side**2 / clock + 3 * reduce / clock + 6.34e-6
+    time = drafting(PLAIN, shape, drafts, side)
+    assert time.draft == pytest.approx(drafts * (layer + head), rel=1e-12)
+    assert time.total == pytest.approx(
+        4 * layer + head + 2 * (5e-6 + (1 + drafts) * 4096 * 2 / 150e9) + drafts * (layer + head)
+    )
+
+
+@pytest.mark.parametrize("drafts", [0, 1, 3])
+def test_drafted_tokens_share_one_read_of_the_cache_by_hand(drafts: int) -> None:
+    """A cache that is hardly multiplied with: its time is that of the ports, drafts or none."""
+    side, clock, cores = 200.0, 1.1e9, 900_000
+    slow = replace(PLAIN, bandwidth_bytes_per_s=1e15, read_fraction=0.5, cores=cores)
+    cache = Cache(values_per_token=2048.0, macs_per_token=1.0)
+    shape = ModelShape((LayerGroup(4, 1e9, caches=(cache,)),), 4096, head_params=5e8)
+    port_bytes_per_cycle = 1e15 * 0.5 / clock / cores
+    cycles = 2000 * 2048 * 2 / port_bytes_per_cycle / side**2
+    time = drafting(slow, shape, drafts, side)
+    assert time.kv == pytest.approx(4 * cycles / clock, rel=1e-12)
+
+
+def test_the_middle_of_a_range_of_accepted_tokens_is_geometric() -> None:
+    time = pass_time(PLAIN, LLAMA_8B, Mapping(32.0))
+    spread = math.exp(1.6448536269514722 * float(log_sd(PLAIN, time)))
+    p05, p50, p95 = (float(v) for v in speed_range(PLAIN, time, 1.0, 9.0))
+    one = 1.0 / float(time.total)
+    assert p50 == pytest.approx(3.0 * one, rel=1e-12)
+    assert p05 == pytest.approx(one / spread, rel=1e-12)
+    assert p95 == pytest.approx(9.0 * one * spread, rel=1e-12)
 
 
 @given(st.floats(5, 30), st.floats(1e5, 1e10), st.floats(0.5, 2), st.floats(0.5, 50))

@@ -1,7 +1,9 @@
 """What README.md and docs/ show is what the commands print."""
 
+import ast
 import importlib.util
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,3 +46,21 @@ def test_readme_opens_with_the_two_commands() -> None:
     assert "archinfer solve" in commands[0]
     assert "pytest" in commands[1]
     assert text.index(commands[1]) < text.index("```console")
+
+
+def _public(node: ast.Module | ast.ClassDef, prefix: str) -> Iterator[tuple[str, ast.AST]]:
+    for child in node.body:
+        if isinstance(child, ast.ClassDef | ast.FunctionDef) and not child.name.startswith("_"):
+            yield f"{prefix}{child.name}", child
+            if isinstance(child, ast.ClassDef):
+                yield from _public(child, f"{prefix}{child.name}.")
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    silent = []
+    for path in sorted((ROOT / "archinfer").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for name, node in _public(tree, f"{path.relative_to(ROOT)}: "):
+            if not ast.get_docstring(node):  # type: ignore[arg-type]
+                silent.append(name)
+    assert silent == []

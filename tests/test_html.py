@@ -26,6 +26,7 @@ from archinfer.hardware import Hardware
 from archinfer.inference import infer
 from archinfer.prediction import predict
 from archinfer.question import Question
+from archinfer.report.findings import plain_name
 from archinfer.report.html import predict_page, solve_page
 from archinfer.report.markup import VOID, Markup, el, join
 from archinfer.report.predict import Row
@@ -165,10 +166,10 @@ def test_target_page_says_what_is_pinned_by_what() -> None:
     assert "(capacity)" in sentence
     for interval in found.ranges.values():
         for bound in (interval.low, interval.high):
-            assert f"{bound.by} " in shown
+            assert f"{plain_name(bound.by)} " in shown
     assert "pinned from above by physics" in shown
     assert "not pinned by the hardware or the speed" in shown
-    assert "How sure: a predicted speed is right within a factor of" in shown
+    assert "A predicted speed is right within a factor of" in shown
     assert "the speed hardly shows it" in shown
     assert "archinfer solve --nodes 88" in page.words("code")
     for figure in WSE3.provenance():

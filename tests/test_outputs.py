@@ -6,9 +6,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from archinfer import solve
+from archinfer.report.tables import new_console, print_table
+from archinfer.report.text import region_map
 from tests.cli import run
 
 QUICK = ("--architectures", "0")
@@ -37,13 +42,13 @@ OPTIONS: list[tuple[list[str], str, str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "words", "key", "value"), OPTIONS)
+@pytest.mark.parametrize(("options", "words", "key", "value"), OPTIONS)
 def test_what_was_asked_is_said(
-    given: list[str], words: str, key: str, value: Any, capsys: pytest.CaptureFixture[str]
+    options: list[str], words: str, key: str, value: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = flat(run(capsys, "solve", *QUICK, *given).out)
+    said = flat(run(capsys, "solve", *QUICK, *options).out)
     assert words in said.partition(" Feasible")[0]
-    document = json.loads(run(capsys, "solve", *QUICK, *given, "--format", "json").out)
+    document = json.loads(run(capsys, "solve", *QUICK, *options, "--format", "json").out)
     assert document["question"][key] == value
 
 
@@ -59,7 +64,7 @@ def test_what_was_not_asked_is_not_said(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("options", "words"),
     [
         (["--speculation", "0.5"], "from 1 (nothing drafted) to 17"),
         (["--speculation", "0.1:100"], "from 1 (nothing drafted) to 17"),
@@ -68,12 +73,12 @@ def test_what_was_not_asked_is_not_said(capsys: pytest.CaptureFixture[str]) -> N
     ],
 )
 def test_wrong_input_is_one_line(
-    given: list[str], words: str, capsys: pytest.CaptureFixture[str]
+    options: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = run(capsys, "solve", *QUICK, *given)
+    done = run(capsys, "solve", *QUICK, *options)
     assert (done.code, done.out) == (2, "")
     (line,) = done.err.strip().splitlines()
-    assert line.startswith(f"error: {given[-2]}") and words in line
+    assert line.startswith(f"error: {options[-2]}") and words in line
 
 
 def test_a_calibration_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,9 +89,9 @@ def test_a_calibration_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[st
         shipped + "calibration: {evenness: 0.9, chain: {dense: 10, moe: 13}, "
         "bandwidth_fraction: 0.5, model_error: 0.1, source: made up}\n"
     )
-    given = ["solve", *QUICK, "--calibration", str(measured)]
-    assert f"measured figures of {measured}" in "".join(run(capsys, *given).out.split("\n"))
-    document = json.loads(run(capsys, *given, "--format", "json").out)
+    options = ["solve", *QUICK, "--calibration", str(measured)]
+    assert f"measured figures of {measured}" in "".join(run(capsys, *options).out.split("\n"))
+    document = json.loads(run(capsys, *options, "--format", "json").out)
     assert document["question"]["calibration"] == str(measured)
 
 
@@ -157,3 +162,147 @@ def test_heads_that_do_not_divide_by_the_group_are_warned_of(
 def test_heads_that_divide_are_not_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     done = run(capsys, "predict", "llama-3.1-70b", "--hardware", "b200", "--mapping", "tp=8")
     assert (done.code, done.err) == (0, "")
+
+
+# --- nodes that nobody asked for
+
+
+def test_nodes_that_nobody_asked_for_are_no_bound(capsys: pytest.CaptureFixture[str]) -> None:
+    done = run(capsys, "solve", *QUICK, "--hardware", "b200", "--tokens-per-second", "60")
+    assert "an unknown number of b200 GPUs" in done.out and "nodes asked" not in done.out
+    assert "1 to 128 were tried" in flat(done.out)
+    document = json.loads(run(capsys, "solve", *QUICK, "--hardware", "b200",
+                              "--format", "json").out)  # fmt: skip
+    assert document["question"]["nodes"] == [1, 128]
+    assert document["question"]["nodes_known"] is False
+    assert document["ranges"]["nodes"]["high_bound_by"] == "end of the search"
+    asked = json.loads(run(capsys, "solve", *QUICK, "--nodes", "1:128", "--format", "json").out)
+    assert asked["question"]["nodes_known"] is True
+    assert asked["ranges"]["nodes"]["high_bound_by"] == "nodes asked"
+    assert "1 to 128 wse-3 wafers" in run(capsys, "solve", *QUICK, "--nodes", "1:128").out
+
+
+# --- accepted tokens beyond the range
+
+
+def test_a_need_beyond_the_range_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("solve", "--observed", "750", "--nodes", "88", "--speculation", "1", "--format")
+    rows = json.loads(run(capsys, *options, "json").out)["architectures"]
+    assert any(row["accepted_tokens_needed"] > 1.0 for row in rows)
+    for row in rows:
+        assert row["tokens_per_s"]["p05"] <= 750 * 1.0001
+        assert row["tokens_per_s"]["p95"] >= 750 * 0.9999
+    for shape in ("table", "markdown"):
+        assert "Where needs lies outside 1," in run(capsys, *options, shape).out
+    assert "Where needs" not in run(capsys, "solve", "--speculation", "1:3").out
+
+
+# --- the map
+
+
+@given(
+    counts=st.lists(st.integers(1, 512), min_size=1, max_size=200, unique=True),
+    width=st.integers(20, 90),
+    data=st.data(),
+)
+def test_no_layer_count_is_missing_on_the_map(
+    counts: list[int], width: int, data: st.DataObject
+) -> None:
+    columns = sorted(counts)
+    j = data.draw(st.integers(0, len(columns) - 1))
+    top = np.full(len(columns), np.nan)
+    bottom = top.copy()
+    top[j], bottom[j] = 1e12, 1e9
+    rows = region_map(columns, [top.tolist()], [bottom.tolist()], ["#"], width, 12)
+    assert any("#" in row for row in rows[:12])
+    assert all(len(row) == 8 + width for row in rows[:13])
+
+
+# --- tables
+
+HEADINGS = ["name", "speed of one user", "source", "memory"]
+ROWS = [
+    ["a-model-with-a-long-name", "333 < 733 < 1,610", "estimate, from what the makers say", "3 TB"],
+    ["another", "1 < 2 < 3", "Cerebras, Hot Chips 34", "44 GB"],
+]
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"[^\s;:]+", text))
+
+
+@pytest.mark.parametrize("columns", [30, 44, 60, 72, 80, 100, 200])
+def test_no_width_loses_or_breaks_a_word(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    print_table(new_console(), "", HEADINGS, ROWS)
+    out = capsys.readouterr().out
+    cells = " ".join(cell for row in ROWS for cell in row)
+    assert words(cells) <= words(out)
+    assert max(map(len, out.splitlines())) <= columns
+
+
+def test_columns_left_out_are_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "58")
+    print_table(new_console(), "", HEADINGS, ROWS, optional=("memory", "source"))
+    out = capsys.readouterr().out
+    assert "44 GB" not in out
+    assert "(Left out, the window is narrow: memory; --format csv has all.)" in flat(out)
+
+
+def test_a_pipe_gets_every_column(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    wide = [[*row, "x" * 120] for row in ROWS]
+    print_table(new_console(), "", [*HEADINGS, "more"], wide, optional=("memory", "more"))
+    first, *rows = capsys.readouterr().out.splitlines()
+    assert first.split() == ["memory", "more"] or "memory" in first
+    assert sum("x" * 120 in row for row in rows) == 2
+    assert "Left out" not in "".join(rows)
+
+
+@pytest.mark.parametrize("columns", ["60", "80"])
+def test_commands_break_no_word(
+    columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    names = ("predict", "gpt-oss-120b", "kimi-k2")
+    free = run(capsys, *names).out
+    assert all(heading in free for heading in ("memory", "full", "layers", "weights", "least"))
+    monkeypatch.setenv("COLUMNS", columns)
+    narrow = run(capsys, *names).out
+    assert {"gpt-oss-120b", "reductions"} <= words(narrow)
+    left_out = re.search(r"Left out, the window is narrow: ([a-z, ]+)", flat(narrow))
+    lost = set() if left_out is None else set(left_out[1].split(", "))
+    for heading in ("memory", "full", "layers", "weights", "least", "limit", "plain"):
+        shown = flat(narrow).partition("the fullest node")[2].partition("(Left")[0]
+        assert (heading in words(shown)) is (heading not in lost)
+    assert max(map(len, narrow.splitlines())) <= int(columns)
+
+
+def test_speeds_of_validate_have_a_unit_and_warnings_no_internal_path(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    done = run(capsys, "validate", "--no-inverse", "--format", "csv")
+    assert done.out.splitlines()[0] == (
+        "row,nodes,spec.,tokens/s observed,tokens/s p05,tokens/s median,tokens/s p95,"
+        "observed / median"
+    )
+    skipped = [line for line in done.err.splitlines() if "skipped" in line]
+    assert skipped and all(line.startswith("warning: observation '") for line in skipped)
+
+
+def test_bars_have_no_heading_and_terms_keep_their_words(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    lines = run(capsys, "predict", "hy3", "--explain").out.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.split() == ["time", "share", "what"])
+    first = lines[at + 1]
+    assert "the time a layer takes" in first
+    bar = re.search(r"[█#]+", first)
+    assert bar is not None and bar.end() <= lines[at].index("what")

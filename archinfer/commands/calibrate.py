@@ -12,7 +12,7 @@ from archinfer.commands.common import (
     Format,
     FormatOption,
 )
-from archinfer.commands.pictures import PLOT_HELP
+from archinfer.commands.pictures import PLOT_HELP, REPORT_HELP
 
 if TYPE_CHECKING:
     from archinfer.calibration import Calibration
@@ -55,6 +55,9 @@ def calibrate(
     ] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, order and blind models.")] = 0,
     plot: Annotated[str | None, typer.Option(metavar="FILE", help=PLOT_HELP)] = None,
+    report_file: Annotated[
+        str | None, typer.Option("--report", metavar="FILE", help=REPORT_HELP)
+    ] = None,
     output: FormatOption = Format.table,
 ) -> None:
     """Time a real forward pass on this machine, fit the cost model to it and check the fit.
@@ -75,7 +78,7 @@ def calibrate(
     budget = read_count("--memory", memory, "bytes")
     if budget <= 0:
         raise InputError(f"--memory: expected a positive size, found {memory!r}")
-    check_targets(plot, None)
+    check_targets(plot, report_file)
     if save is not None:
         check_target("--save", save)
     settings = Settings(
@@ -95,11 +98,18 @@ def calibrate(
         if save is not None:
             write_atomic(save, found.profile.encode())
             typer.echo(f"wrote {save}", err=True)
-        if plot is not None:
+        if plot is not None or report_file is not None:
             from archinfer.report.measured import calibrate_chart
+            from archinfer.report.measured_page import calibrate_page
 
-            write_files(plot, None, lambda: calibrate_chart(found), None)
-    except KeyboardInterrupt:
+            write_files(
+                plot,
+                report_file,
+                lambda: calibrate_chart(found),
+                lambda command: calibrate_page(found, command),
+            )
+    # The command line turns Ctrl-C into an exit; from Python it is still an interrupt.
+    except (KeyboardInterrupt, SystemExit):
         typer.echo("interrupted: nothing was written", err=True)
         raise typer.Exit(INTERRUPTED) from None
     if output is Format.json:

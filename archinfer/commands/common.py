@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from archinfer.limits import NODES_MOST
+
 if TYPE_CHECKING:
     from archinfer.architecture import Architecture
     from archinfer.hardware import Hardware
@@ -47,9 +49,6 @@ class Format(StrEnum):
     csv = "csv"
     markdown = "markdown"
 
-
-NODES_MOST = 100_000
-"""Most nodes that a command takes."""
 
 DEFAULT_SPECULATION = "1:3"
 """Accepted tokens a pass where nobody says them."""

@@ -150,9 +150,10 @@ def solve(
         raise InputError("--tokens-per-second is a target and --observed a measurement: give one")
     if physics_only and sparsity is not None:
         raise InputError("--sparsity is a habit of design: it does not go with --physics-only")
+    known = nodes is not None
     if nodes is None:
         founding = hardware == FOUNDING_HARDWARE and observed is None
-        nodes = FOUNDING_NODES if founding else UNKNOWN_NODES
+        nodes, known = (FOUNDING_NODES, True) if founding else (UNKNOWN_NODES, False)
     profile, overrides = hardware_with(hardware, set_ or [])
     target = None if observed is not None else tokens_per_second or FOUNDING_SPEED
     question = _question(
@@ -176,7 +177,7 @@ def solve(
         max_power=max_power,
         max_price=max_price,
         confidence=confidence,
-    ).with_(overrides=overrides)
+    ).with_(overrides=overrides, nodes_known=known)
     if calibration is not None:
         from archinfer.calibration_transfer import apply, read_calibration
 

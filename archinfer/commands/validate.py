@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from archinfer.commands.common import Format, FormatOption, print_csv, print_json, warn
-from archinfer.commands.pictures import PLOT_HELP
+from archinfer.commands.pictures import PLOT_HELP, REPORT_HELP
 
 if TYPE_CHECKING:
     from archinfer.hardware import Hardware
@@ -56,6 +56,7 @@ def validate(
         ),
     ] = None,
     plot: Annotated[str | None, typer.Option(metavar="FILE", help=PLOT_HELP)] = None,
+    report: Annotated[str | None, typer.Option(metavar="FILE", help=REPORT_HELP)] = None,
     output: FormatOption = Format.table,
 ) -> None:
     """Predict published speeds, each by a fit without that model, beside naive baselines."""
@@ -68,7 +69,7 @@ def validate(
 
     if inverse_floor is not None and not inverse:
         raise InputError("--inverse-floor needs the inverse: it does not go with --no-inverse")
-    check_targets(plot, None)
+    check_targets(plot, report)
     known = rows_of.load(observations)
     if test is None:
         name = hardware or "wse-3"
@@ -92,10 +93,16 @@ def validate(
     for p in found.predictions:
         if not p.fits:
             warn(f"observation {p.id!r}: the model does not fit the nodes of the row")
-    if plot is not None:
+    if plot is not None or report is not None:
         from archinfer.report.measured import validate_chart
+        from archinfer.report.measured_page import validate_page
 
-        write_files(plot, None, lambda: validate_chart(found), None)
+        write_files(
+            plot,
+            report,
+            lambda: validate_chart(found),
+            lambda command: validate_page(found, command),
+        )
     if output is Format.json:
         print_json(found.to_dict())
     elif output is Format.csv:

@@ -347,6 +347,7 @@ def read_feed_forwards(keys: ConfigKeys, layers: int, style: Style) -> list[Feed
 
 
 def read_dense(keys: ConfigKeys, layers: int, style: Style) -> list[DenseMLP]:
+    """The dense feed-forward each layer would have."""
     names = ("intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim")
     widths = keys.per_layer(names, layers, **_default(style.defaults, "intermediate_size"))
     bias = read_switch(keys, style.mlp_bias, style.bias_default, style.mlp_bias_default)
@@ -374,6 +375,7 @@ def make_blocks(
 
 
 def read_tied(keys: ConfigKeys, default: bool) -> bool:
+    """Whether the head is the embedding table; `default` where the file does not say."""
     return keys.flag("tie_word_embeddings", default=default)
 
 
@@ -386,6 +388,7 @@ def read_mtp(keys: ConfigKeys) -> int:
 def make_reading(
     keys: ConfigKeys, layers: list[LayerBlock], hidden: int, vocab: int, style: Style
 ) -> Reading:
+    """What a reader of this style found, the keys outside the layers read here."""
     vectors = style.norm_vectors if style.final_norm_vectors is None else style.final_norm_vectors
     return Reading(
         layers,

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from archinfer.report.findings import (
+    NAMES,
+    READS,
+    change,
+    findings,
+    kinds_of,
+    most_change,
+    plain_name,
+)
 from archinfer.report.markup import Markup, el, join
 from archinfer.report.page import Cell, figure, page, provenance, section, table
 from archinfer.report.pictures import (
@@ -27,9 +35,10 @@ if TYPE_CHECKING:
 
 __all__ = ["predict_page", "solve_page"]
 
-READS = 0.15
-"""Relative change of the speed, when a quantity doubles, from which the speed says something
-about it: the model's own error on a speed is about as large."""
+BITS = (
+    "Bits: how much was learnt; one bit halves what is plausible, and a quantity with less than "
+    "one counts as not identified."
+)
 
 LIKELY = (
     "Most likely: probabilities over models shaped like the open ones of today. They replace the "
@@ -62,8 +71,9 @@ def solve_page(answer: Answer, command: str = "") -> str:
         )
     return page(
         headline(answer),
-        el("p", _solve_sentence(answer), class_="answer"),
+        _lead(answer),
         el("p", "Assumed: ", assumptions(answer), class_="soft"),
+        _open(answer),
         section("What is pinned, by what, and how surely", _pinned(answer)),
         _posterior_part(answer),
         section(
@@ -84,22 +94,34 @@ def solve_page(answer: Answer, command: str = "") -> str:
     )
 
 
-def _solve_sentence(answer: Answer) -> str:
+def _lead(answer: Answer) -> Markup:
+    """What to take away, before any table."""
     from archinfer.report.solve import sentence
 
-    text = sentence(answer)
+    told = findings(answer, _kinds(answer))
+    items = [el("li", el("strong", f"{label}: "), text) for label, text in told]
+    return el("div", el("p", sentence(answer)), el("ul", items), class_="answer")
+
+
+def _open(answer: Answer) -> Markup:
+    """What the probabilities leave open that the ranges assume."""
     posterior = answer.posterior
     if posterior is None or not posterior.possible:
-        return text
-    from archinfer.report.posterior import NAMES
-
-    found = posterior.marginals
-    told = [
-        f"{NAMES[q]} {compact(m.p50)} ({compact(m.p05)} to {compact(m.p95)}"
-        f"{'' if m.identified or m.given else ', not identified'})"
-        for q, m in found.items()
-    ]
-    return f"{text} Most likely (90 % interval): {', '.join(told)}."
+        return Markup("")
+    q = answer.question
+    kinds = posterior.attention_probability
+    users, _ = posterior.density("concurrency")
+    parts = []
+    if users.max() > users.min():
+        parts.append(f"{users.min():.0f} to {users.max():.0f} users at once")
+    if len(kinds) > 1:
+        parts.append(f"attention {', '.join(kinds)}")
+    if posterior.law is not None:
+        parts.append(f"a gain of speculative decoding as fitted to {q.hardware.name}")
+    if not parts:
+        return Markup("")
+    return el("p", f"The probabilities allow more than the ranges: {'; '.join(parts)}.",
+              class_="soft")  # fmt: skip
 
 
 def _kinds(answer: Answer) -> dict[str, str]:
@@ -111,14 +133,8 @@ def _kinds(answer: Answer) -> dict[str, str]:
 
 def _chips(by: str, kinds: dict[str, str]) -> Markup:
     """The constraint with what kind it is; several may act together."""
-    found = dict.fromkeys(
-        kinds[name]
-        for part in by.split(", or ")
-        for half in part.split(" with ")
-        for name in half.split(" and ")
-        if name in kinds
-    )
-    return join(by, " ", [join(el("span", k, class_=f"chip {k}"), " ") for k in found])
+    chips = [join(el("span", k, class_=f"chip {k}"), " ") for k in kinds_of(by, kinds)]
+    return join(plain_name(by), " ", chips)
 
 
 def _end(bound: Bound, kinds: dict[str, str]) -> Markup:
@@ -138,10 +154,14 @@ def _verdict(interval: Interval, kinds: dict[str, str], marginal: Marginal | Non
     physical = [
         side
         for side, bound in (("above", interval.high), ("below", interval.low))
-        if "physics" in {kinds.get(n) for n in bound.by.replace(" with ", " and ").split(" and ")}
+        if "physics" in kinds_of(bound.by, kinds)
     ]
     if physical:
         return el("span", f"pinned from {' and '.join(physical)} by physics", class_="yes")
+    from archinfer.answer import SEARCHED
+
+    if interval.high.by == SEARCHED and interval.low.by == SEARCHED:
+        return el("span", "not pinned", class_="no")
     asked = kinds.get(interval.low.by) == kinds.get(interval.high.by) == "request"
     if asked:
         return Markup("as you asked")
@@ -152,8 +172,6 @@ def _verdict(interval: Interval, kinds: dict[str, str], marginal: Marginal | Non
 
 
 def _pinned(answer: Answer) -> Markup:
-    from archinfer.report.solve import QUANTITIES
-
     kinds = _kinds(answer)
     posterior = answer.posterior
     marginals = posterior.marginals if posterior is not None and posterior.possible else {}
@@ -163,9 +181,10 @@ def _pinned(answer: Answer) -> Markup:
     rows: list[list[str | Cell]] = []
     for name, interval in answer.ranges.items():
         m = marginals.get(name)
-        cells: list[str | Cell] = [QUANTITIES[name], _verdict(interval, kinds, m)]
+        cells: list[str | Cell] = [NAMES[name], _verdict(interval, kinds, m)]
         if m is not None:
-            cells.append(f"{compact(m.p50)} ({compact(m.p05)} to {compact(m.p95)})")
+            used = " in use" if name == "nodes" else ""
+            cells.append(f"{compact(m.p50)}{used} ({compact(m.p05)} to {compact(m.p95)})")
         rows.append([*cells, _end(interval.low, kinds), _end(interval.high, kinds)])
     caption = "Ranges are exact: each end is where the constraint beside it stops holding"
     legend = el(
@@ -186,26 +205,9 @@ def _pinned(answer: Answer) -> Markup:
     said = [el("p", text.format(node=answer.question.hardware.node)) for text in by_nodes]
     if marginals:
         said.insert(0, el("p", LIKELY))
-    return join(table(caption, headings, rows), legend, said, _sure(answer), _reads(answer))
-
-
-def _sure(answer: Answer) -> Markup:
-    """How uncertain a predicted speed is, and why."""
-    if not answer.architectures:
-        return Markup("")
-    low, high = answer.question.speculation
-    p05, _, p95 = answer.architectures[0].speed
-    spread = math.sqrt(p95 / p05 * low / high)
-    text = (
-        f"How sure: a predicted speed is right within a factor of {spread:.2g} either way (90 %), "
-        "from the fitted constants and the model's own error."
-    )
-    if high > low:
-        text += (
-            f" How many tokens a pass speculative decoding gains is not known ({low:g} to "
-            f"{high:g}), which adds a factor of {high / low:.2g}."
-        )
-    return el("p", text)
+    if any(not m.given for m in marginals.values()):
+        said.append(el("p", BITS))
+    return join(table(caption, headings, rows), legend, said, _reads(answer, marginals))
 
 
 def _number(text: str, value: float) -> str | Cell:
@@ -213,28 +215,24 @@ def _number(text: str, value: float) -> str | Cell:
     return Cell(text, value) if math.isfinite(value) else "-"
 
 
-def _reads(answer: Answer) -> Markup:
+def _reads(answer: Answer, marginals: dict[str, Marginal]) -> Markup:
     """What the speed can tell about each quantity."""
-    from archinfer.report.solve import QUANTITIES
-
     if not answer.sensitivity:
         return Markup("")
     about = answer.architectures[0]
     rows: list[list[str | Cell]] = []
     for s in answer.sensitivity:
-        halved, same, doubled = s.tokens_per_s
-        change = max(abs(v / same - 1.0) for v in (halved, doubled, same) if math.isfinite(v))
         verdict = (
             el("span", "the speed reads it", class_="yes")
-            if change >= READS
+            if most_change(s) >= READS
             else el("span", "the speed hardly shows it", class_="no")
         )
         rows.append(
             [
-                QUANTITIES.get(s.quantity, s.quantity),
+                NAMES.get(s.quantity, s.quantity),
                 verdict,
                 *(_number(f"{v:,.0f}", v) for v in s.tokens_per_s),
-                _number(f"{100 * s.elasticity:+.0f} %", s.elasticity),
+                _number(change(s.elasticity), s.elasticity),
             ]
         )
     caption = (
@@ -242,7 +240,30 @@ def _reads(answer: Answer) -> Markup:
         f"{compact(about.total_params)} total, {compact(about.active_params)} active, "
         f"{about.architecture.layers} layers (fitting or not; nodes follow the layers)"
     )
-    return table(caption, ["quantity", "verdict", "halved", "as is", "doubled", "doubling"], rows)
+    headings = ["quantity", "verdict", "halved", "as is", "doubled", "doubling"]
+    return join(table(caption, headings, rows), _hidden(answer, marginals))
+
+
+def _hidden(answer: Answer, marginals: dict[str, Marginal]) -> Markup:
+    """Why a speed that reads a quantity may still not identify it."""
+    low, high = answer.question.speculation
+    read = [
+        s.quantity
+        for s in answer.sensitivity
+        if most_change(s) >= READS
+        and s.quantity in marginals
+        and not marginals[s.quantity].given
+        and marginals[s.quantity].speed_bits < 1.0
+    ]
+    if not read or high == low:
+        return Markup("")
+    told = " and ".join(f"{marginals[q].speed_bits:.1f} bits of the {NAMES[q]}" for q in read)
+    return el(
+        "p",
+        f"All else equal the speed would show the {' and '.join(NAMES[q] for q in read)}. Yet it "
+        f"taught only {told}, because the unknown gain of speculative decoding changes the speed "
+        "as much.",
+    )
 
 
 def _posterior_part(answer: Answer) -> Markup:
@@ -254,7 +275,7 @@ def _posterior_part(answer: Answer) -> Markup:
     title = "What the observation taught"
     if not posterior.possible:
         return section(title, el("p", f"No probability statement: {posterior.reason}."))
-    panels = [replace(p, legend="") for p in posterior_panels(posterior)]
+    panels = posterior_panels(posterior, legend=False)
     pictures = [figure(p, f"posterior{i}") for i, p in enumerate(panels)]
     words = (
         "Dashed: before, models like the open ones of today on any number of nodes. Blue area: "
@@ -282,21 +303,20 @@ def _comparison(comparison: Any) -> Markup:
 
 
 def _narrowing(posterior: Posterior) -> Markup:
-    from archinfer.report.posterior import NAMES
-
     rows: list[list[str | Cell]] = []
     for name, facts in posterior.value_of_facts.items():
         m = posterior.marginals[name]
         width = m.p95 / m.p05
         best = [f for f in facts if f.ratio < 0.95 * width][:3]
         told = ", ".join(f"{f.fact} (x {f.ratio:.2g})" for f in best) or "none of those considered"
-        rows.append([NAMES[name], Cell(f"x {width:.2g}", width), told])
+        words = "given by you" if m.given else told
+        rows.append([NAMES[name], Cell(f"x {width:.2g}", width), Cell(words, long=True)])
     headings = ["quantity", "90 % interval spans", "facts that would narrow it, and to what"]
     return table("Which further fact would help most", headings, rows)
 
 
 def _architectures(answer: Answer) -> Markup:
-    from archinfer.report.solve import short_rows
+    from archinfer.report.solve import needs_note, short_rows
 
     designs = answer.architectures
     if not designs:
@@ -323,7 +343,9 @@ def _architectures(answer: Answer) -> Markup:
         "Sort by any column. experts: used / routed; needs: tokens a pass that speculative "
         "decoding must gain to reach the speed; tokens/s: 5 %, 50 % and 95 %"
     )
-    return table(caption, headings, rows, sortable=True)
+    note = needs_note(answer)
+    said = el("p", f"{note[0].upper()}{note[1:]}.") if note else Markup("")
+    return join(table(caption, headings, rows, sortable=True), said)
 
 
 def _token_time(answer: Answer) -> Markup:
@@ -464,7 +486,8 @@ def _predict_sentence(row: Row) -> str:
     low, middle, high = row.plain_speed
     text = (
         f"{row.name} on {count}: {_speed(middle)} tokens/s for one user without speculation "
-        f"(90 % interval {_speed(low)} to {_speed(high)}), limited by {p.bottleneck} ({p.limit})."
+        f"(90 % interval {_speed(low)} to {_speed(high)}). What limits it most: {p.bottleneck}, "
+        f"that is {p.limit}."
     )
     asked = p.deployment
     if asked.accepted_high > 1.0:

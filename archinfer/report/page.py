@@ -17,6 +17,10 @@ from archinfer.report.svg import colour_rules, svg
 __all__ = ["Cell", "figure", "page", "provenance", "section", "table"]
 
 
+_NARROW = 3
+"""Columns that fit a phone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """A cell of a table: what it shows, and the number it sorts by."""
@@ -94,11 +98,14 @@ def table(
 ) -> Markup:
     """A table in a container that scrolls by itself; the first cell of a row heads it.
 
-    A column whose first row has a Cell with a value is numeric: aligned right.
+    A column whose first row has a Cell with a value is numeric: aligned right. On a phone the rows
+    of a wide table that does not sort become blocks, each value under its heading.
     """
+    long = any(isinstance(c, Cell) and c.long for row in rows for c in row)
+    blocks = not sortable and (len(headings) > _NARROW or long)
     numeric = [isinstance(c, Cell) and c.value is not None for c in rows[0]] if rows else []
     head = [
-        el("th", h, scope="col", class_="n" if n else None)
+        el("th", h, scope="col", class_="n" if n else None, role="columnheader" if blocks else None)
         for h, n in zip(headings, numeric or [False] * len(headings), strict=True)
     ]
     body = []
@@ -111,17 +118,27 @@ def table(
                 value = f"{cell.value:.12g}"
             kind = "long" if isinstance(cell, Cell) and cell.long else "n" if n else None
             tag, scope = ("th", "row") if i == 0 else ("td", None)
-            cells.append(el(tag, words, scope=scope, class_=kind, data_v=value))
-        body.append(el("tr", cells))
+            role = None
+            if blocks:
+                role = "rowheader" if i == 0 else "cell"
+            label = headings[i] if blocks and i else None
+            cells.append(
+                el(tag, words, scope=scope, class_=kind, role=role, data_label=label, data_v=value)
+            )
+        body.append(el("tr", cells, role="row" if blocks else None))
+    # A browser forgets that a table is one once its parts are laid out as blocks.
+    group = "rowgroup" if blocks else None
     made = el(
         "table",
-        el("thead", el("tr", head)),
-        el("tbody", body),
-        class_="sortable" if sortable else None,
+        el("thead", el("tr", head, role="row" if blocks else None), role=group),
+        el("tbody", body, role=group),
+        class_="sortable" if sortable else "blocks" if blocks else None,
+        role="table" if blocks else None,
         aria_label=caption,
     )
     # The words stay in view while a wide table scrolls under them.
-    box = el("div", made, class_="scroll", role="region", aria_label=caption, tabindex=0)
+    kind = "scroll wide" if sortable else "scroll"
+    box = el("div", made, class_=kind, role="region", aria_label=caption, tabindex=0)
     return el("figure", el("figcaption", caption), box)
 
 
@@ -132,7 +149,9 @@ def figure(panel: Panel, ident: str, note: str = "") -> Markup:
     box = (
         picture
         if small
-        else el("div", picture, class_="scroll", role="region", aria_label=panel.title, tabindex=0)
+        else el(
+            "div", picture, class_="scroll wide", role="region", aria_label=panel.title, tabindex=0
+        )
     )
     words = el("figcaption", note or panel.text)
     return el("figure", el("h3", panel.title), box, words)

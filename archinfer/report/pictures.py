@@ -26,6 +26,7 @@ from archinfer.report.chart import (
     names_that_fit,
     text_width,
 )
+from archinfer.report.findings import kinds_of, plain_name
 from archinfer.report.text import compact
 from archinfer.report.text import seconds as _plain_seconds
 
@@ -73,7 +74,7 @@ TERM_STYLES = {
 }
 """Colour and hatch of each term of the time, the same in every picture."""
 
-SHORT_NAMES = {"speed (not faster)": "not faster than observed", "definition": "total = active"}
+SHORT_NAMES = {"definition": "total = active"}
 
 
 def seconds(value: float) -> str:
@@ -272,7 +273,8 @@ def _smooth(mass: FloatArray) -> FloatArray:
 
 def _named(by: str, kinds: dict[str, str]) -> str:
     kind = kinds.get(by, "")
-    return f"{SHORT_NAMES.get(by, by)} ({kind})" if kind else by
+    name = SHORT_NAMES.get(by, plain_name(by))
+    return f"{name} ({kind})" if kind else name
 
 
 def _edge_notes(outline: Outline, widest: bool, kinds: dict[str, str]) -> list[Note]:
@@ -366,6 +368,8 @@ def _catalogue_marks(x: Axis, y: Axis, notes: list[Note]) -> list[Mark]:
 
 def nodes_panel(answer: Answer) -> Panel:
     """Layers against nodes: which pairs are feasible, and the largest total of each."""
+    from archinfer.constraints import constraints
+
     region, question = answer.region, answer.question
     slices = region.slices
     node, asked = question.hardware.node, question.nodes[1]
@@ -386,7 +390,8 @@ def nodes_panel(answer: Answer) -> Panel:
     if posterior is not None and posterior.possible:
         # The posterior knows no hard habits of depth.
         deepest = max(deepest, 1.03 * posterior.marginals["layers"].p95)
-    x = Axis("layers", float(columns[0]) - 1.0, deepest, log=False)
+    room = 0.07 * (deepest - float(columns[0]))
+    x = Axis("layers", max(float(columns[0]) - 1.0 - room, 0.0), deepest + room, log=False)
     y = Axis(f"{node}s there", 0.0, 1.22 * top, log=False)
     marks: list[Mark] = [
         Cells(
@@ -400,13 +405,19 @@ def nodes_panel(answer: Answer) -> Panel:
     ]
     if asked <= y.high:
         marks.append(Curve([x.low, x.high], [asked, asked], dash=DASHES[1]))
-        word = f"{asked:,} {node}{'' if asked == 1 else 's'} asked"
+        told = "asked" if question.nodes_known else "at most were tried"
+        word = f"{asked:,} {node}{'' if asked == 1 else 's'} {told}"
         marks.append(Note(x.high, asked, word, "end", dx=-3.0, dy=4.0))
     if question.hardware.spatial:
         marks += _per_node(x, y, node, asked)
     if posterior is not None and posterior.possible:
         marks.append(_draws(posterior, x, y))
     span = answer.ranges["layers"]
+    kinds: dict[str, str] = {c.name: c.kind for c in constraints(question)}
+    for end, at, dx in ((span.low, columns[0], -7.0), (span.high, columns[-1], 9.0)):
+        kind = " and ".join(kinds_of(end.by, kinds))
+        word = f"{plain_name(end.by)} ({kind})" if kind else plain_name(end.by)
+        marks.append(Note(float(at), 0.5 * top, word, angle=90.0, dx=dx))
     text = (
         f"Feasible layers from {span.low.value:.0f} ({span.low.by}) to {span.high.value:.0f} "
         f"({span.high.by}) on up to {asked:,} {node}s. Colour: the largest total parameters."
@@ -451,13 +462,18 @@ def _draws(posterior: Posterior, x: Axis, y: Axis) -> Points:
         nodes[chosen].tolist(),
         colour="red",
         marker="cross",
-        label="draws of the posterior",
+        label="models that the observation leaves, drawn at random",
         size=2.5,
     )
 
 
-def posterior_panels(posterior: Posterior) -> tuple[Panel, ...]:
-    """Each quantity's probability before any evidence and after all of it."""
+def posterior_panels(posterior: Posterior, legend: bool = True) -> tuple[Panel, ...]:
+    """Each quantity's probability before any evidence and after all of it.
+
+    Args:
+        posterior: of an observed speed.
+        legend: the first panel says what each mark is, and has room for it.
+    """
     from archinfer.report.posterior import NAMES
 
     panels = []
@@ -475,6 +491,7 @@ def posterior_panels(posterior: Posterior) -> tuple[Panel, ...]:
         )
         after, prior = _smooth(after[:, None])[:, 0], _smooth(prior[:, None])[:, 0]
         peak = float(max(after.max(), prior.max()))
+        first = legend and name == next(iter(posterior.marginals))
         centres = np.sqrt(edges[1:] * edges[:-1])
         zero = np.zeros(len(centres)).tolist()
         marks: list[Mark] = [
@@ -510,9 +527,9 @@ def posterior_panels(posterior: Posterior) -> tuple[Panel, ...]:
                 f"{m.information_bits:.1f} bits learnt, {m.nodes_bits:.1f} from the nodes and "
                 f"{m.speed_bits:.1f} from the speed: {verdict}.",
                 Axis(NAMES[name], low, high),
-                Axis("probability per bin in %", 0.0, 115 * peak, log=False),
+                Axis("probability per bin in %", 0.0, (165 if first else 115) * peak, log=False),
                 tuple(marks),
-                legend="upper left" if name == next(iter(posterior.marginals)) else "",
+                legend="upper left" if first else "",
                 small=True,
             )
         )
@@ -647,7 +664,9 @@ def predict_chart(rows: list[Row]) -> Chart:
     times = [(row.name, row.result.to_dict()["time_s"]) for row in fitting]
     if len(fitting) == 1:
         panel = time_panel("Time of one pass by term", times[0][1])
-        title = f"{fitting[0].name} on {int(fitting[0].result.nodes):,} {hardware.name}"
+        nodes = int(fitting[0].result.nodes)
+        plural = "" if nodes == 1 else "s"
+        title = f"{fitting[0].name} on {nodes:,} {hardware.name} {hardware.node}{plural}"
     else:
         panel = terms_panel(times)
         title = f"{len(fitting)} models on {hardware.name}"

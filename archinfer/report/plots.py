@@ -148,6 +148,7 @@ def _mark(made: Any, axes: Any, mark: Mark, panel: Panel, size: float) -> None:
                 linestyle=_dash(mark.dash),
                 linewidth=mark.width,
                 label=_label(mark.label),
+                path_effects=_halo(mark.width + 1.6),
             )
         case Cells():
             _cells(made, axes, mark, size)
@@ -173,6 +174,13 @@ def _mark(made: Any, axes: Any, mark: Mark, panel: Panel, size: float) -> None:
             _bars(axes, mark, size)
         case Note():
             _words(axes, mark, size - 1)
+
+
+def _halo(width: float) -> list[Any]:
+    """White around a line, which then stands out from dark colours as well."""
+    from matplotlib.patheffects import withStroke
+
+    return [withStroke(linewidth=width, foreground="white", alpha=0.75)]
 
 
 def _words(axes: Any, note: Note, size: float) -> None:

@@ -386,7 +386,7 @@ def print_comparison(rows: list[Row], overrides: tuple[str, ...], explain: bool)
     headings, cells = short_rows(rows)
     print_table(
         console,
-        "least: fewest nodes; plain: without speculation; full: of the fullest node's memory",
+        "least: fewest nodes; plain: without speculation; full: the fullest node",
         headings,
         cells,
         optional=("memory", "full", "layers", "weights", "least"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from archinfer.question import Habits
+from archinfer.report.findings import change
 from archinfer.report.tables import new_console, print_table
 from archinfer.report.text import bar, compact, region_map, seconds, speeds, unicode_ok
 from archinfer.units import format_quantity
@@ -33,13 +34,13 @@ def headline(answer: Answer) -> str:
     """The question in one sentence."""
     q = answer.question
     low, high = q.nodes
-    count = f"{low}" if low == high else f"{low} to {high}"
+    count = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     plural = "" if high == 1 else "s"
+    where = f"{count} {q.hardware.name} {q.hardware.node}{plural}"
+    if not q.nodes_known:
+        where = f"an unknown number of {q.hardware.name} {q.hardware.node}s"
     verb = "was observed at" if q.observed else "shall make at least"
-    return (
-        f"Which models fit: one user {verb} {q.tokens_per_s:,.6g} tokens/s on {count} "
-        f"{q.hardware.name} {q.hardware.node}{plural}?"
-    )
+    return f"Which models fit: one user {verb} {q.tokens_per_s:,.6g} tokens/s on {where}?"
 
 
 def assumptions(answer: Answer) -> str:
@@ -181,6 +182,19 @@ def short_rows(designs: tuple[Design, ...]) -> tuple[list[str], list[list[str]]]
     return headings, rows
 
 
+def needs_note(answer: Answer) -> str:
+    """Why architectures are listed that need more or fewer accepted tokens than were allowed."""
+    low, high = answer.question.speculation
+    beyond = [d for d in answer.architectures if not low <= d.accepted_needed <= high]
+    if not answer.question.observed or not beyond:
+        return ""
+    allowed = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    return (
+        f"where needs lies outside {allowed}, the middle of the predicted speeds misses the one "
+        "observed; their 90 % interval still reaches it"
+    )
+
+
 def map_rows(answer: Answer, width: int, height: int, blocks: bool) -> tuple[list[str], str]:
     """Text map of feasible totals over layers, and its legend."""
     region = answer.region
@@ -274,6 +288,8 @@ def print_answer(answer: Answer, explain: bool = False) -> None:
 
 
 def _print_architectures(console: Console, answer: Answer) -> None:
+    from rich.text import Text
+
     headings, rows = short_rows(answer.architectures)
     if not rows:
         if not answer.architectures_wanted:
@@ -282,6 +298,10 @@ def _print_architectures(console: Console, answer: Answer) -> None:
         return
     title = "Architectures that would work (experts: used/routed; needs: accepted tokens a pass)"
     print_table(console, title, headings, rows, optional=("hidden", "memory"))
+    note = needs_note(answer)
+    if note:
+        console.print(Text(f"{note[0].upper()}{note[1:]}."))
+        console.print()
 
 
 def _print_sensitivity(console: Console, answer: Answer) -> None:
@@ -297,7 +317,7 @@ def _print_sensitivity(console: Console, answer: Answer) -> None:
         [
             QUANTITIES.get(s.quantity, s.quantity),
             *(_known(f"{v:,.0f}", v) for v in s.tokens_per_s),
-            _known(f"{100 * s.elasticity:+.0f} %", s.elasticity),
+            _known(change(s.elasticity), s.elasticity),
         ]
         for s in answer.sensitivity
     ]
@@ -429,3 +449,6 @@ def print_answer_markdown(answer: Answer) -> None:
         print()
         headings, short = short_rows(answer.architectures)
         print_markdown(headings, [list(row) for row in short])
+        note = needs_note(answer)
+        if note:
+            print(f"\n{note[0].upper()}{note[1:]}.")

@@ -213,12 +213,24 @@ def _mark(frame: _Frame, mark: Mark) -> Markup:
 
 
 def _line(frame: _Frame, mark: Curve) -> Markup:
-    return el(
-        "polyline",
-        points=frame.points(mark.x, mark.y),
-        class_=f"line s-{mark.colour}",
-        stroke_width=mark.width,
-        stroke_dasharray=" ".join(f"{2 * d:g}" for d in mark.dash) or None,
+    """The line on a white one, so that it stands out from dark colours as well."""
+    points = frame.points(mark.x, mark.y)
+    dashes = " ".join(f"{2 * d:g}" for d in mark.dash) or None
+    return join(
+        el(
+            "path",
+            d=f"M{points}",
+            class_="line back",
+            stroke_width=mark.width + 2.0,
+            stroke_dasharray=dashes,
+        ),
+        el(
+            "polyline",
+            points=points,
+            class_=f"line s-{mark.colour}",
+            stroke_width=mark.width,
+            stroke_dasharray=dashes,
+        ),
     )
 
 

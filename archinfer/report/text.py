@@ -65,6 +65,9 @@ def region_map(
 ) -> list[str]:
     """Rows of a map of feasible totals (log axis) over layers, densest format drawn last.
 
+    A cell shows whatever is feasible at any of its layer counts; where there are more cells than
+    counts, a cell shows the nearest count.
+
     Args:
         columns: layer counts, one each.
         tops, bottoms: for each letter the largest and least total at each layer count
@@ -76,23 +79,21 @@ def region_map(
     low, high = math.log10(min(finite)), math.log10(max(finite))
     low, high = math.floor(low * 2) / 2, math.ceil(high * 4) / 4
     first, last = min(columns), max(columns)
-    span = max(last - first, 1.0)
+    held = _cells_of(columns, width)
     rows = []
     label_width = 6
     for r in range(height):
         value = high - (r + 0.5) * (high - low) / height
         cells = []
-        for c in range(width):
-            # Nearest layer count: with fewer cells than counts some are skipped.
-            wanted = first + (c + 0.5) / width * span
-            j = min(range(len(columns)), key=lambda i: abs(columns[i] - wanted))
-            mark = " "
-            for s, letter in enumerate(letters):
-                top, bottom = tops[s][j], bottoms[s][j]
-                if top == top and math.log10(bottom) <= value <= math.log10(top):
-                    mark = letter
-                    break
-            cells.append(mark)
+        for here in held:
+            inside = (
+                letter
+                for s, letter in enumerate(letters)
+                for j in here
+                if tops[s][j] == tops[s][j]
+                and math.log10(bottoms[s][j]) <= value <= math.log10(tops[s][j])
+            )
+            cells.append(next(inside, " "))
         label = compact(10**value, 2) if r % 3 == 0 else ""
         rows.append(f"{label:>{label_width}} |{''.join(cells)}")
     rows.append(" " * label_width + " +" + "-" * width)
@@ -100,3 +101,16 @@ def region_map(
     gap = max(width - len(left) - len(right), 1)
     rows.append(" " * (label_width + 2) + left + " " * gap + right)
     return rows
+
+
+def _cells_of(columns: Sequence[float], width: int) -> list[list[int]]:
+    """Positions in `columns` that each of `width` cells shows, every one in some cell."""
+    first, span = min(columns), max(max(columns) - min(columns), 1.0)
+    held: list[list[int]] = [[] for _ in range(width)]
+    for j, value in enumerate(columns):
+        held[min(int((value - first) / span * width), width - 1)].append(j)
+    for c, here in enumerate(held):
+        if not here:
+            wanted = first + (c + 0.5) / width * span
+            here.append(min(range(len(columns)), key=lambda i: abs(columns[i] - wanted)))
+    return held

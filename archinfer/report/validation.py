@@ -6,7 +6,7 @@ from typing import Any
 
 from archinfer.validation import Prediction, Validation
 
-__all__ = ["HEADINGS", "TITLE", "cells", "lines", "markdown"]
+__all__ = ["HEADINGS", "TITLE", "cells", "error_text", "inverse_lines", "lines", "markdown"]
 
 HEADINGS = (
     "row",
@@ -38,7 +38,8 @@ def cells(p: Prediction) -> list[str]:
     return [p.id, _nodes(p), used, *(f"{v:,.0f}" for v in speeds), f"{p.ratio:.2f}{mark}"]
 
 
-def _percent(value: float | None) -> str:
+def error_text(value: float | None) -> str:
+    """A share in percent, large ones as a factor; none for None."""
     if value is None:
         return "none"
     return f"{100 * value:,.0f} %" if value < 10 else f"a factor of {1 + value:,.0f}"
@@ -49,15 +50,15 @@ def lines(found: Validation) -> list[str]:
     s = found.summary
     out = [
         f"{found.method}: {len(found.counted)} rows",
-        f"error of the median prediction: median {_percent(s['median_abs_error'])}, "
-        f"worst {_percent(s['worst_abs_error'])}",
-        f"coverage: 50 % intervals {_percent(s['coverage50'])}, "
-        f"90 % intervals {_percent(s['coverage90'])}",
+        f"error of the median prediction: median {error_text(s['median_abs_error'])}, "
+        f"worst {error_text(s['worst_abs_error'])}",
+        f"coverage: 50 % intervals {error_text(s['coverage50'])}, "
+        f"90 % intervals {error_text(s['coverage90'])}",
     ]
     for name, errors in found.baselines.items():
         out.append(
-            f"naive, {_NAMES[name]}: median error {_percent(errors['median_abs_error'])}, "
-            f"worst {_percent(errors['worst_abs_error'])}"
+            f"naive, {_NAMES[name]}: median error {error_text(errors['median_abs_error'])}, "
+            f"worst {error_text(errors['worst_abs_error'])}"
         )
     for name, quality in found.fits.items():
         out.append(
@@ -67,7 +68,7 @@ def lines(found: Validation) -> list[str]:
     if found.transfer is not None:
         out.append(_transfer(found.transfer))
     if found.inverse is not None and found.inverse["rows"]:
-        out.extend(_inverse(found.inverse))
+        out.extend(inverse_lines(found.inverse))
     return out
 
 
@@ -81,7 +82,8 @@ def _transfer(t: dict[str, Any]) -> str:
     )
 
 
-def _inverse(inverse: dict[str, Any]) -> list[str]:
+def inverse_lines(inverse: dict[str, Any]) -> list[str]:
+    """How well each speed alone says what architecture is behind it."""
     models, rows = inverse["models"], len(inverse["rows"])
     out = [
         "inverse, from each speed (and nodes, where published) alone: "
@@ -95,10 +97,10 @@ def _inverse(inverse: dict[str, Any]) -> list[str]:
         width = inverse["median_width"][quantity]
         spans = "none" if width is None else f"{width:.3g}"
         out.append(
-            f"  {quantity}: truth in the 90 % interval {_percent(share)}, in the 50 % interval "
-            f"{_percent(inverse['coverage50'][quantity])} (of models "
-            f"{_percent(inverse['coverage90_by_model'][quantity])} and "
-            f"{_percent(inverse['coverage50_by_model'][quantity])}); p95 / p05 {spans}"
+            f"  {quantity}: truth in the 90 % interval {error_text(share)}, in the 50 % interval "
+            f"{error_text(inverse['coverage50'][quantity])} (of models "
+            f"{error_text(inverse['coverage90_by_model'][quantity])} and "
+            f"{error_text(inverse['coverage50_by_model'][quantity])}); p95 / p05 {spans}"
         )
     return out
 
