@@ -96,8 +96,9 @@ def point_bytes(point: Point) -> float:
     cache = 2 * c.kv_heads * c.head_dim * room * c.layers
     scores = c.heads * room
     widest = max(c.hidden_size, 2 * c.intermediate_size, 2 * c.moe_intermediate_size, VOCAB)
+    slots = c.experts_per_token * (2 * c.hidden_size + 3 * c.moe_intermediate_size)
     rotary = c.head_dim * room
-    return 4.0 * (point.batch * (cache + scores + 16 * widest) + rotary)
+    return 4.0 * (point.batch * (cache + scores + 16 * widest + slots) + rotary)
 
 
 def _moe(

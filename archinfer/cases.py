@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archinfer.cost import decode_time
 from archinfer.deployment import Mapping
 from archinfer.formats import weight_format
 from archinfer.limits import NODES_MOST
 from archinfer.observations import Observation
 from archinfer.placement import candidates, fewest_nodes
-from archinfer.shape import Cache, FloatArray, LayerGroup, ModelShape
+from archinfer.shape import Cache, FloatArray, LayerGroup, ModelShape, Number
 from archinfer.terms import Traffic
 from archinfer.work import Memory, memory
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from archinfer.architecture import Architecture
     from archinfer.hardware import Hardware
 
-__all__ = ["Case", "prepare", "prepare_all"]
+__all__ = ["Case", "Draft", "prepare", "prepare_all"]
 
 ASSUMED_CONTEXT_TOKENS = 1500.0
 """Context where none is published: benchmarks use prompts and answers of about 1,000 tokens
@@ -33,7 +34,20 @@ NODES_SPREAD = 2.0
 memory holds other users' caches), each factor as likely as another. On temporal hardware the
 fewest are at least one scale-up domain."""
 
+NARROWER_BITS = (8.0, 4.5)
+"""Bits of a weight that are tried, in this order, where the number format is not published and the
+one that the weights come in does not fit the published nodes."""
+
 _NODE_CHOICES = 6
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A model that drafts for another, ready for the cost model."""
+
+    shape: ModelShape
+    stored: Memory
+    traffic: Traffic
 
 
 @dataclass(frozen=True)
@@ -48,6 +62,7 @@ class Case:
         nodes: nodes that each uses.
         log_weight: logarithm of the chance of each.
         side: side of the region of every layer, where it is known.
+        draft: the model that drafts, where it is known.
         fits: whether the model fits the nodes of the row (a known region need not hold it).
     """
 
@@ -60,6 +75,21 @@ class Case:
     log_weight: FloatArray
     side: float | None
     fits: bool
+    draft: Draft | None = None
+
+    def draft_time_s(self, hardware: Hardware) -> Number | None:
+        """Seconds to draft one token, for each mapping; None where the drafting model is unknown.
+
+        The draft runs on one tensor-parallel group of the nodes, as one stage.
+
+        Args:
+            hardware: the profile; its constants may be arrays that broadcast with the mappings.
+        """
+        if self.draft is None:
+            return None
+        one = self.draft
+        mapping = Mapping(one.shape.layers, self.mapping.tensor_parallel)
+        return decode_time(hardware, one.shape, one.stored, mapping, one.traffic).total
 
     @property
     def log_speed(self) -> float:
@@ -94,26 +124,22 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
         hardware: its profile, with the constants that decide which mapping is fastest.
         architecture: what the row names.
     """
-    bits, format_name = _weights(row, architecture)
-    shape = architecture.shape(format_name)
-    if row.mesh_side is not None:
-        shape = multi_head(architecture)
-    outside_bits = max(bits, 16.0) if bits >= 4.0 else bits
-    traffic = Traffic(
-        context_tokens=row.context_tokens or ASSUMED_CONTEXT_TOKENS,
-        concurrency=row.batch or 1.0,
-        weight_bits=bits,
-        outside_bits=outside_bits,
-    )
-    stored = memory(
-        shape, traffic.context_tokens, traffic.concurrency, bits, traffic.kv_bits, outside_bits
-    )
+    bits, format_name = _weights(row.weight_bits, architecture)
+    shape, traffic, stored = _as_run(row, architecture, bits, format_name)
+    fewest = fewest_nodes(hardware, shape, stored) or NODES_MOST
+    if row.weight_bits is None and row.nodes is not None:
+        # Nobody says in which format: not in one that these nodes cannot hold, if another fits.
+        for narrower in (b for b in NARROWER_BITS if b < bits and fewest > row.nodes):
+            tried = _as_run(row, architecture, narrower, None)
+            least = fewest_nodes(hardware, tried[0], tried[2]) or NODES_MOST
+            if least <= row.nodes:
+                (shape, traffic, stored), fewest, bits = tried, least, narrower
+                break
     if row.mesh_side is not None:
         # One region a layer on as many wafers as there are: no crossing was measured.
         mapping = Mapping(np.array([float(shape.layers)]), np.array([1.0]))
         one = np.ones(1)
         return Case(row, shape, stored, traffic, mapping, one, 0.0 * one, row.mesh_side, True)
-    fewest = fewest_nodes(hardware, shape, stored) or NODES_MOST
     if row.nodes is not None:
         asked = np.array([float(row.nodes)])
     else:
@@ -147,15 +173,56 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
         np.asarray(found.mapping.tensor_parallel)[index],
     )
     log_weight = np.log(weight / weight.sum())
-    return Case(row, shape, stored, traffic, mapping, found.nodes[index], log_weight, None, fits)
+    return Case(
+        row,
+        shape,
+        stored,
+        traffic,
+        mapping,
+        found.nodes[index],
+        log_weight,
+        None,
+        fits,
+        _draft(row),
+    )
 
 
-def _weights(row: Observation, architecture: Architecture) -> tuple[float, str | None]:
+def _as_run(
+    row: Observation, architecture: Architecture, bits: float, format_name: str | None
+) -> tuple[ModelShape, Traffic, Memory]:
+    """The model, its traffic and what it stores with weights of `bits`; embedding and head keep
+    16 bits at least."""
+    shape = architecture.shape(format_name)
+    if row.mesh_side is not None:
+        shape = multi_head(architecture)
+    outside_bits = max(bits, 16.0) if bits >= 4.0 else bits
+    traffic = Traffic(
+        context_tokens=row.context_tokens or ASSUMED_CONTEXT_TOKENS,
+        concurrency=row.batch or 1.0,
+        weight_bits=bits,
+        outside_bits=outside_bits,
+    )
+    stored = memory(
+        shape, traffic.context_tokens, traffic.concurrency, bits, traffic.kv_bits, outside_bits
+    )
+    return shape, traffic, stored
+
+
+def _draft(row: Observation) -> Draft | None:
+    model = row.draft_model()
+    if model is None:
+        return None
+    bits, format_name = _weights(row.draft_weight_bits, model)
+    shape, traffic, stored = _as_run(row, model, bits, format_name)
+    return Draft(shape, stored, traffic)
+
+
+def _weights(asked_bits: float | None, architecture: Architecture) -> tuple[float, str | None]:
     """Bits of a weight, and the format's name where it is the one the model comes in."""
     own = weight_format(architecture.weight_format)
-    if row.weight_bits is None or abs(own.bits - row.weight_bits) < 1.0:
+    if asked_bits is None or abs(own.bits - asked_bits) < 1.0:
         return own.bits, own.name
-    return row.weight_bits, None
+    return asked_bits, None
 
 
 def multi_head(architecture: Architecture) -> ModelShape:

@@ -71,12 +71,15 @@ class Entry:
         bandwidth_tokens_per_s: what reading at the peak bandwidth of the nodes that share a layer
             would allow (`archinfer.roofline`).
         ceiling: None where no number of nodes holds the model.
+        overlaps: machines whose 5 to 95 % interval for the same model overlaps this one: which
+            of the two is faster is not known.
     """
 
     model: str
     prediction: Prediction
     bandwidth_tokens_per_s: float
     ceiling: Ceiling | None
+    overlaps: tuple[str, ...] = ()
 
     @property
     def hardware(self) -> Hardware:
@@ -98,6 +101,7 @@ class Entry:
             "model": self.model,
             "hardware": self.hardware.name,
             "node": self.hardware.node,
+            "usual_software": self.hardware.usual_software or None,
             "weights": p.weights,
             "fits": fits,
             "nodes": int(p.nodes_used),
@@ -109,6 +113,7 @@ class Entry:
             "power_w": float(self.power_w),
             "memory_bytes": float(p.memory.total),
             "memory_fraction": float(p.memory_fraction),
+            "overlaps": list(self.overlaps),
             "ceiling": None,
         }
         c = self.ceiling
@@ -185,11 +190,26 @@ def compare_hardware(
     """
     out: list[Entry] = []
     for name, model in models:
+        mine: list[Entry] = []
         for hardware, deployment in zip(machines, deployments, strict=True):
             found = predict(model, hardware, deployment, changes=False)
             found = replace(found, model=name)
             alone = float(
                 roofline_tokens_per_s(hardware, found.shape, _traffic(found), found.mapping)
             )
-            out.append(Entry(name, found, alone, speed_ceiling(found)))
+            mine.append(Entry(name, found, alone, speed_ceiling(found)))
+        out += [replace(entry, overlaps=_overlaps(entry, mine)) for entry in mine]
     return out
+
+
+def _overlaps(entry: Entry, entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Names of the other machines whose interval overlaps; none where the model does not fit."""
+    low, _, high = entry.prediction.speed
+    return tuple(
+        other.hardware.name
+        for other in entries
+        if other is not entry
+        and other.prediction.fits
+        and other.prediction.speed[0] <= high
+        and low <= other.prediction.speed[2]
+    )

@@ -8,7 +8,7 @@ two); a candidate is feasible where all slacks are >= 0. The solver knows how ea
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -21,6 +21,7 @@ from archinfer.cost import (
     decode_time,
     log_sd,
     memory_fraction,
+    throughput,
 )
 from archinfer.deployment import Mapping
 from archinfer.family import family_shape
@@ -148,7 +149,7 @@ def _capacity(c: Candidate) -> Number:
 
 
 def _kv_cache(c: Candidate) -> Number:
-    without = Memory(weights=0.0, kv=c.memory.kv, other=c.memory.other)
+    without = replace(c.memory, weights=0.0)
     return _log_ratio(1.0, memory_fraction(c.question.hardware, c.shape, without, c.mapping))
 
 
@@ -167,8 +168,8 @@ def _not_faster(c: Candidate) -> Number:
 def _throughput(c: Candidate) -> Number:
     q = c.question
     assert q.throughput_tokens_per_s is not None
-    tokens_per_s = q.concurrency * q.speculation[1] / c.time.total
-    return _log_ratio(tokens_per_s, q.throughput_tokens_per_s)
+    reached = throughput(c.time, q.concurrency, q.speculation[1])
+    return _log_ratio(reached, q.throughput_tokens_per_s)
 
 
 def _power(c: Candidate) -> Number:

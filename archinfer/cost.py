@@ -33,6 +33,7 @@ __all__ = [
     "log_sd",
     "memory_fraction",
     "speed_range",
+    "throughput",
     "tokens_per_s",
 ]
 
@@ -70,6 +71,11 @@ def decode_time(
 def tokens_per_s(time: TokenTime, accepted_tokens: Number = 1.0) -> Number:
     """Output tokens per second of one user: tokens gained per pass over the time of a pass."""
     return accepted_tokens / time.total
+
+
+def throughput(time: TokenTime, concurrency: Number, accepted_tokens: Number = 1.0) -> Number:
+    """Output tokens per second over all `concurrency` users that a pass is timed for."""
+    return concurrency * tokens_per_s(time, accepted_tokens)
 
 
 def log_sd(hardware: Hardware, time: TokenTime) -> Number:

@@ -139,6 +139,9 @@ class FitModel:
             scales.append(np.broadcast_to(noise, (n, ways)))
             chances.append(weight)
         if used is not False:
+            draft_s = case.draft_time_s(self.hardware.with_constants(values))
+            if draft_s is None:
+                draft_s = np.exp(self.column(theta, "draft_time"))
             time = speculative_time(
                 self.hardware.with_constants({k: v[..., None] for k, v in values.items()}),
                 case.shape,
@@ -146,7 +149,7 @@ class FitModel:
                 _column(case.mapping),
                 case.traffic,
                 _expit(self.column(theta, "acceptance"))[..., None],
-                np.exp(self.column(theta, "draft_time"))[..., None],
+                np.asarray(draft_s)[..., None],
                 case.side,
             )
             spread = np.hypot(noise, np.exp(self.column(theta, "spread")))

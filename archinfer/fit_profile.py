@@ -13,7 +13,7 @@ from archinfer import units, yamlfile
 from archinfer.cost import decode_time
 from archinfer.errors import InputError
 from archinfer.hardware import KEYS, Figure, Hardware
-from archinfer.shape import FloatArray
+from archinfer.shape import FloatArray, Number
 from archinfer.speculation import SpeculationLaw, speculative_time
 
 if TYPE_CHECKING:
@@ -99,6 +99,10 @@ def gain_range(fit: Fit, cases: Sequence[Case]) -> tuple[float, float] | None:
             alone = decode_time(
                 hardware, case.shape, case.stored, mapping, case.traffic, case.side
             ).total
+            known_s = case.draft_time_s(hardware)
+            draft_s: Number = fit.value("draft_time")
+            if known_s is not None:
+                draft_s = float(np.broadcast_to(known_s, case.nodes.shape)[i])
             with_drafts = speculative_time(
                 hardware,
                 case.shape,
@@ -106,7 +110,7 @@ def gain_range(fit: Fit, cases: Sequence[Case]) -> tuple[float, float] | None:
                 mapping,
                 case.traffic,
                 fit.value("acceptance"),
-                fit.value("draft_time"),
+                draft_s,
                 case.side,
             )
             gains.append(float(alone / with_drafts))

@@ -218,6 +218,7 @@ class Hardware:
         covariance_names, log_covariance: joint covariance of the logarithms of some constants;
             takes the place of their own `log_sd`.
         speculation: how its services decode speculatively, where that was fitted.
+        usual_software: the software whose speeds the constants describe; "" where not said.
         software: (name, speed as a factor of the usual, sd of its logarithm) of other software.
         origin: the file it was read from.
     """
@@ -261,6 +262,7 @@ class Hardware:
     covariance_names: tuple[str, ...] = ()
     log_covariance: tuple[tuple[float, ...], ...] = ()
     speculation: SpeculationLaw | None = None
+    usual_software: str = ""
     software: tuple[tuple[str, float, float], ...] = ()
     origin: str = dataclasses.field(default="", compare=False)
 
@@ -322,6 +324,7 @@ class Hardware:
             covariance_names=names,
             log_covariance=matrix,
             speculation=profile.speculation_law(),
+            usual_software=profile.usual_software or "",
             software=tuple((n, s.factor, s.log_sd) for n, s in (profile.software or {}).items()),
             origin=origin,
             **values,
@@ -471,7 +474,7 @@ class Hardware:
         return rows
 
     def to_dict(self) -> dict[str, Any]:
-        """Name, title, node, execution, figures (as `provenance`) and covariance; JSON-ready."""
+        """Name, title, node, execution, software, figures (as `provenance`) and covariance."""
         covariance = None
         if self.covariance_names:
             covariance = {
@@ -483,6 +486,10 @@ class Hardware:
             "title": self.title,
             "node": self.node,
             "execution": self.execution,
+            "usual_software": self.usual_software or None,
+            "software": [
+                {"name": name, "factor": factor, "log_sd": sd} for name, factor, sd in self.software
+            ],
             "figures": self.provenance(),
             "covariance": covariance,
         }

@@ -235,6 +235,9 @@ class Profile(StrictModel):
     node: Text = Field(description="what one node is called: wafer, GPU, socket")
     execution: Literal["spatial", "temporal"]
     note: Text | None = None
+    usual_software: Text | None = Field(
+        default=None, description="the software whose speeds the constants describe"
+    )
     memory: Memory
     compute: Compute
     fabric: Fabric | None = None

@@ -122,6 +122,7 @@ def profile_data(
         "name": "host",
         "title": f"{host.cpu}, {host.cores} cores: a float32 forward pass in NumPy, "
         f"{host.threads} thread{'s' if host.threads > 1 else ''}",
+        "usual_software": "archinfer's own decoder in NumPy, float32",
         "node": "machine",
         "execution": "temporal",
         "memory": {

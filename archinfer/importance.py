@@ -92,7 +92,7 @@ class Draws(Generic[Payload]):
     """Weighted draws of the last stage.
 
     Attributes:
-        log_weights: shape (n,), up to a constant; -inf where impossible.
+        log_weights: shape (n,), of prior x evidence over proposal; -inf where impossible.
         ess: effective sample size.
         stages: stages run.
         proposal: fitted to these draws, a start for a question with more evidence.
@@ -110,6 +110,14 @@ class Draws(Generic[Payload]):
         """Normalised weights, shape (n,)."""
         w = np.exp(self.log_weights - self.log_weights.max())
         return np.asarray(w / w.sum())
+
+    @property
+    def log_evidence(self) -> float:
+        """Logarithm of the mean evidence under the prior; -inf where there is none."""
+        top = float(self.log_weights.max())
+        if not np.isfinite(top):
+            return -np.inf
+        return top + float(np.log(np.exp(self.log_weights - top).mean()))
 
 
 def _log_normal_density(z: FloatArray, mean: FloatArray, factor: FloatArray) -> FloatArray:

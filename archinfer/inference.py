@@ -38,7 +38,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtr
 
-from archinfer.cost import TokenTime, Traffic, decode_time, log_sd
+from archinfer.cost import (
+    TokenTime,
+    Traffic,
+    decode_time,
+    log_sd,
+    memory_fraction,
+    throughput,
+)
 from archinfer.deployment import Mapping
 from archinfer.errors import InputError, UnknownNameError
 from archinfer.family import ATTENTION_KINDS, FamilyRules, attention_rule, family_shape
@@ -50,7 +57,9 @@ from archinfer.information import (
     mutual_information_bits,
     quantiles,
 )
+from archinfer.laws import truncated
 from archinfer.noise import DEGREES, log_density
+from archinfer.placement import fewest
 from archinfer.prior import CATALOGUE_PRIOR, ShapePrior
 from archinfer.question import Question, Range
 from archinfer.shape import DENSE_CHAIN, FloatArray, ModelShape, Number
@@ -107,7 +116,10 @@ freedom has 0.4 % there."""
 EXPLAINED = 0.1
 """Least posterior probability that a speed is explained, for an answer to be given."""
 
-LAYERS_CAP = 4096
+LAYERS_CAP = 512
+"""Most layers considered where none are known: four times the deepest of the catalogue."""
+LAYERS_ASKED_CAP = 4096
+"""The same where they are."""
 NODES_CAP = 4096
 """Most nodes considered before their number is known."""
 
@@ -124,8 +136,9 @@ FACTS = (
     "throughput",
     "price of a token",
 )
-"""Facts whose worth is computed. Throughput and price are those of a full pipeline: tokens/s
-over all users, and node-hours per token (any price of a node gives the same bits)."""
+"""Facts whose worth is computed. Throughput: tokens/s over all users at once, whose number is
+unknown. Price: node-hours per token at that throughput (any price of a node gives the same
+bits)."""
 
 _SIZE, _DEPTH, _PER_LAYER, _SPARSITY, _FILL, _ACCEPTED, _READ, _USERS, _DRAFT = range(9)
 _DIMENSIONS = 9
@@ -218,32 +231,6 @@ def _point(limits: Range, tolerance: float) -> Range:
     return limits
 
 
-def _truncated(
-    z: FloatArray, mean: Number, sd: Number, low: Number, high: Number
-) -> tuple[FloatArray, FloatArray]:
-    """N(mean, sd^2) within [low, high] from standard normal z; log of the mass inside.
-
-    -inf mass where the interval is empty (the value returned there is `low`, or the mean).
-    """
-    mean, sd, low, high = (np.asarray(x, dtype=float) for x in (mean, sd, low, high))
-    if np.all(low == -np.inf) and np.all(high == np.inf):
-        value = mean + sd * z
-        return value, np.zeros_like(value)
-    a, b = (low - mean) / sd, (high - mean) / sd
-    # Work in the lower tail, where probabilities keep their precision.
-    flip = a > 0.0
-    a, b = np.where(flip, -b, a), np.where(flip, -a, b)
-    below, above = ndtr(a), ndtr(b)
-    mass = above - below
-    u = ndtr(np.where(flip, -z, z))
-    x = ndtri(np.clip(below + u * mass, 1e-300, 1.0 - 1e-16))
-    x = np.where(flip, -x, x)
-    alive = mass > 0.0
-    value = np.where(alive, mean + sd * x, np.where(np.isfinite(low), low, mean))
-    with np.errstate(divide="ignore"):
-        return value, np.where(alive, np.log(np.maximum(mass, 0.0)), -np.inf)
-
-
 def _log_uniform(z: FloatArray, low: Number, high: Number) -> FloatArray:
     """Log-uniform in [low, high] from standard normal z."""
     return np.asarray(low * (np.asarray(high) / low) ** ndtr(z))
@@ -319,14 +306,16 @@ class _Model:
             active_low, active_high = np.log(np.asarray(self.active))
             total_low, total_high = np.log(np.asarray(self.total))
             layers_low = np.log(max(np.ceil(self.question.layers[0]), 1.0) - 0.5)
-            layers_high = np.log(min(np.floor(self.question.layers[1]), LAYERS_CAP) + 0.5)
+            most = np.floor(self.question.layers[1])
+            most = min(most, LAYERS_ASKED_CAP) if most < np.inf else LAYERS_CAP
+            layers_high = np.log(most + 0.5)
         if own.sparsity is None:
             active_low, active_high = max(active_low, total_low), min(active_high, total_high)
         else:
             active_high = min(active_high, total_high)
-        size, log_p = _truncated(z[:, _SIZE], own.size_mean, own.size_sd, active_low, active_high)
+        size, log_p = truncated(z[:, _SIZE], own.size_mean, own.size_sd, active_low, active_high)
         mean, sd = own.depth.predict(size)
-        depth, mass = _truncated(z[:, _DEPTH], mean, sd, layers_low, layers_high)
+        depth, mass = truncated(z[:, _DEPTH], mean, sd, layers_low, layers_high, own.depth_law)
         log_p = log_p + mass
         layers = np.maximum(np.round(np.exp(depth)), 1.0)
         log_layers = np.log(layers)
@@ -335,7 +324,7 @@ class _Model:
         log_total = size
         if own.sparsity is not None:
             mean, sd = own.sparsity.predict(size, log_layers)
-            extra, mass = _truncated(
+            extra, mass = truncated(
                 z[:, _SPARSITY], mean, sd, np.maximum(total_low - size, 0.0), total_high - size
             )
             log_total = size + extra
@@ -412,7 +401,7 @@ class _Model:
         spread: Number = 0.0
         if self.law is not None:
             spread = self._speculate(batch, mine, z, per_layer, kind, mapping, time)
-        self._speed(batch, mine, time, layers, spread)
+        self._speed(batch, mine, time, spread)
 
     def _speculate(
         self,
@@ -504,8 +493,7 @@ class _Model:
     ) -> tuple[Mapping, FloatArray, TokenTime | None]:
         hardware = self.question.hardware
         low, high = limits
-        total = np.asarray(stored.total)
-        least = np.maximum(np.ceil(total / hardware.usable_bytes), low)
+        least = np.maximum(fewest(hardware, shape, stored)[0], low)
         possible = least <= high
         room = np.where(possible, (high + 1.0) / np.minimum(least, high), 2.0)
         there = np.floor(np.minimum(least, high) * room ** (ndtr(z) * (1.0 - 1e-9)))
@@ -516,9 +504,8 @@ class _Model:
         while size <= min(high, widest_group(hardware)):
             stages = np.clip(np.floor(there / size), 1.0, layers)
             mine = Mapping(np.ceil(layers / stages), size)
-            fits = (size <= there) & (
-                total / layers * mine.layers_per_stage <= size * hardware.usable_bytes
-            )
+            taken = np.asarray(memory_fraction(hardware, shape, stored, mine))
+            fits = (size <= there) & (taken <= 1.0)
             if np.any(fits):
                 seconds = decode_time(hardware, shape, stored, mine, traffic).total
                 better = fits & (np.asarray(seconds) < best_s)
@@ -531,27 +518,17 @@ class _Model:
         time = decode_time(hardware, shape, stored, mapping, traffic) if speed else None
         return mapping, log_p, time
 
-    def _speed(
-        self, batch: Batch, mine: Index, time: TokenTime, layers: FloatArray, spread: Number
-    ) -> None:
+    def _speed(self, batch: Batch, mine: Index, time: TokenTime, spread: Number) -> None:
         q = self.question
         hardware = q.hardware
         pass_s = np.asarray(time.total)
         predicted = batch.accepted_tokens[mine] / pass_s
         scale = noise_scale(hardware, time, spread)
         deviation = np.log(q.tokens_per_s / predicted) / scale
-        if hardware.spatial:
-            one_layer = (
-                np.asarray(time.weights + time.kv + time.reductions) / layers
-                + hardware.fixed_time_per_layer_s
-            )
-            passes_per_s = 1.0 / np.maximum(one_layer, time.head)
-        else:
-            passes_per_s = batch.concurrency[mine] / pass_s
         batch.put(
             mine,
             tokens_per_s=predicted,
-            throughput=batch.accepted_tokens[mine] * passes_per_s,
+            throughput=throughput(time, batch.concurrency[mine], batch.accepted_tokens[mine]),
             depth_s=time.reductions + time.fixed,
             bytes_s=time.weights + time.kv + time.compute + time.head,
             links_s=time.links,
@@ -667,6 +644,8 @@ class Posterior:
         predictive: speeds to expect before one is seen, nodes known: p05, p50, p95 in tokens/s,
             and `tail`, the two-sided probability of one as extreme as the question's.
         law: of speculation, None: the question's range.
+        speed_bits: what the speed taught about all quantities and nuisances at once, in bits
+            beyond the number of nodes. At least what it taught about any one of them.
         warnings: what to know before the answer is trusted.
     """
 
@@ -683,6 +662,7 @@ class Posterior:
     with_nodes: tuple[Batch, FloatArray] | None
     predictive: dict[str, float] | None
     law: SpeculationLaw | None
+    speed_bits: float = 0.0
     warnings: tuple[str, ...] = ()
 
     def density(self, quantity: str) -> tuple[FloatArray, FloatArray]:
@@ -823,6 +803,7 @@ class Posterior:
             **{q: m.to_dict() for q, m in self.marginals.items()},
             "accepted_tokens": accepted,
             "expected_tokens_per_s": self.predictive,
+            "speed_bits": self.speed_bits,
             "weights": self.weights_probability,
             "attention": self.attention_probability,
             "mixture_of_experts": self.moe_probability,
@@ -943,6 +924,7 @@ def infer(
         (passed[1].payload.batch, passed[1].weights),
         _predictive(model, passed[1]),
         model.law,
+        _speed_bits(passed[1], last) if question.observed else 0.0,
     )
     return replace(posterior, warnings=_warnings(posterior, target_ess))
 
@@ -952,6 +934,14 @@ class _Kept:
     batch: Batch
     z: FloatArray
     cell: Index
+
+
+def _speed_bits(before: Draws[_Kept], after: Draws[_Kept]) -> float:
+    """Divergence of the posterior from what was known before the speed: E log(p(speed | .) / p)."""
+    w = after.weights
+    held = w > 0.0
+    mean = float(w[held] @ after.payload.batch.log_speed[held])
+    return max(0.0, mean - after.log_evidence + before.log_evidence) / float(np.log(2.0))
 
 
 def _predictive(model: _Model, draws: Draws[_Kept], count: int = 2048) -> dict[str, float]:
@@ -989,6 +979,20 @@ def _warnings(posterior: Posterior, target_ess: float) -> tuple[str, ...]:
             f"these nodes ({expected['p05']:.3g} to {expected['p95']:.3g}): the answer rests on "
             "the tails of the prior, or something else limits the speed"
         )
+    unused = [
+        option
+        for option, given in (
+            ("throughput", question.throughput_tokens_per_s is not None),
+            ("power", question.power_w is not None),
+            ("price", question.price_per_hour is not None),
+            ("mapping", question.layout is not None),
+        )
+        if given
+    ]
+    if unused:
+        found.append(
+            f"what was asked of {' and '.join(unused)} bounds the ranges but is no evidence here"
+        )
     if posterior.ess < min(ESS_FLOOR, target_ess):
         found.append(
             f"effective sample size {posterior.ess:.0f} is below {ESS_FLOOR:.0f}: "
@@ -1010,17 +1014,19 @@ def simulate(
     count: int,
     seed: int = 0,
     *,
+    known_nodes: bool = True,
     prior: ShapePrior = CATALOGUE_PRIOR,
     law: SpeculationLaw | Literal["profile"] | None = "profile",
 ) -> Simulated:
     """Models, deployments and measured speeds as `infer` believes they arise.
 
     Args:
-        question: hardware, context, formats, speculation and known ranges. Spatial hardware:
-            its nodes are not used, each draw's question states those that it has. Temporal
-            hardware: draws are deployments on the nodes of the question.
+        question: hardware, context, formats, speculation and known ranges.
         count: draws.
         seed: of the generator.
+        known_nodes: spatial hardware: each draw's question states the nodes that are there, and
+            those of the question are not used. Otherwise, and on temporal hardware, draws are
+            deployments on the nodes of the question, and each draw's question has them.
         prior, law: as for `infer`.
 
     Raises:
@@ -1034,28 +1040,32 @@ def simulate(
     space = model.space
     rng = np.random.default_rng(seed)
     parts: list[Batch] = []
+    there: list[FloatArray] = []
     found = 0
     for _ in range(1000):
         z = rng.standard_normal((max(count, 64), space.dimensions))
         cell = rng.choice(len(space.cell_probability), len(z), p=space.cell_probability)
         _, batch = model.evaluate(1, z, cell, speed=True)
+        idle = np.exp(np.minimum(IDLE_LOG_MEAN * rng.exponential(size=len(z)), np.log(IDLE_MOST)))
+        nodes = np.floor(batch.nodes * idle)
         # Draws within the known ranges are kept in proportion to the mass of the ranges.
-        kept = np.flatnonzero(
-            (batch.log_nodes > -np.inf) & (np.log(rng.random(len(z))) < batch.log_conditions)
-        )
-        parts.append(batch.take(kept))
-        found += len(kept)
+        kept = (batch.log_nodes > -np.inf) & (np.log(rng.random(len(z))) < batch.log_conditions)
+        if spatial and not known_nodes:
+            kept &= (nodes >= question.nodes[0]) & (nodes <= question.nodes[1])
+        parts.append(batch.take(np.flatnonzero(kept)))
+        there.append(nodes[kept])
+        found += int(kept.sum())
         if found >= count:
             break
     else:
         raise InputError("nothing of the prior lies in the known ranges and fits")
     truth = Batch.join(parts).take(np.arange(count))
-    idle = np.exp(IDLE_LOG_MEAN * rng.exponential(size=count))
-    there = np.floor(truth.nodes * np.minimum(idle, IDLE_MOST)).astype(int)
     speeds = truth.tokens_per_s * np.exp(truth.log_scale * rng.standard_t(DEGREES, count))
+    told = [(int(n), int(n)) for n in np.concatenate(there)[:count]]
+    if not (spatial and known_nodes):
+        told = [question.nodes] * count
     questions = tuple(
-        asked.with_(tokens_per_s=float(v), nodes=(int(n), int(n)) if spatial else question.nodes)
-        for n, v in zip(there, speeds, strict=True)
+        asked.with_(tokens_per_s=float(v), nodes=n) for n, v in zip(told, speeds, strict=True)
     )
     return Simulated(truth, questions)
 

@@ -90,8 +90,10 @@ def validate_inverse(
 
     Returns:
         JSON-ready: `rows` (id, truth, quantiles, inside50, inside90 and ratio90 by quantity, ess,
-        possible), `coverage50`, `coverage90` (share of rows; a row with no possible model counts
-        as outside) and `median_width` (median p95 / p05) by quantity; null without rows.
+        possible), `models` (architectures among the rows), `coverage50`, `coverage90` (share of
+        rows; a row with no possible model counts as outside), `coverage50_by_model`,
+        `coverage90_by_model` (mean over models of the share of their rows) and `median_width`
+        (median p95 / p05) by quantity; null without rows.
     """
     if catalogue is None:
         from archinfer.prior import catalogue_features
@@ -99,8 +101,16 @@ def validate_inverse(
         catalogue = catalogue_features()
     rows = [_row(case, catalogue, samples, seed) for case in cases]
 
+    models: dict[tuple[float, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        models.setdefault(tuple(row[q]["truth"] for q in QUANTITIES), []).append(row)
+
     def share(key: str, quantity: str) -> float | None:
         return float(np.mean([r[quantity][key] for r in rows])) if rows else None
+
+    def by_model(key: str, quantity: str) -> float | None:
+        shares = [np.mean([r[quantity][key] for r in own]) for own in models.values()]
+        return float(np.mean(shares)) if shares else None
 
     def width(quantity: str) -> float | None:
         widths = [r[quantity]["ratio90"] for r in rows if r["possible"]]
@@ -108,8 +118,11 @@ def validate_inverse(
 
     return {
         "rows": rows,
+        "models": len(models),
         "coverage50": {q: share("inside50", q) for q in QUANTITIES},
         "coverage90": {q: share("inside90", q) for q in QUANTITIES},
+        "coverage50_by_model": {q: by_model("inside50", q) for q in QUANTITIES},
+        "coverage90_by_model": {q: by_model("inside90", q) for q in QUANTITIES},
         "median_width": {q: width(q) for q in QUANTITIES},
     }
 

@@ -50,6 +50,8 @@ class Observation:
         software: name of the software that ran, where rows of one profile differ in it.
         draft_tokens: drafted tokens that each pass verified; None: not published.
         accepted_tokens: tokens gained per pass; None: not published.
+        draft_architecture: the model that drafts, named as `architecture`; None: not published.
+        draft_weight_bits: bits of one of its weights; None: the format they come in.
         fitted: False: predicted, but not fitted to (the note says why).
         origin, line: the file and line it was read from.
         shipped: it comes with archinfer.
@@ -76,6 +78,8 @@ class Observation:
     software: str | None = None
     draft_tokens: int | None = None
     accepted_tokens: float | None = None
+    draft_architecture: str | None = None
+    draft_weight_bits: float | None = None
     fitted: bool = True
     origin: str = field(default="", compare=False)
     line: int = field(default=1, compare=False)
@@ -88,19 +92,25 @@ class Observation:
             InputError: the row names none.
             FileError: it names one that is not there.
         """
-        from archinfer import catalogue, huggingface
-
         if self.architecture is None:
             raise InputError(f"observation {self.id!r} names no architecture")
-        if _is_path(self.architecture):
-            return huggingface.load_architecture(
-                os.fspath(Path(self.origin).parent / self.architecture)
-            )
+        return self._model(self.architecture, "architecture")
+
+    def draft_model(self) -> Architecture | None:
+        """The model that drafts; raises FileError as `architecture_model`."""
+        if self.draft_architecture is None:
+            return None
+        return self._model(self.draft_architecture, "draft_architecture")
+
+    def _model(self, name: str, key: str) -> Architecture:
+        from archinfer import catalogue, huggingface
+
+        if _is_path(name):
+            return huggingface.load_architecture(os.fspath(Path(self.origin).parent / name))
         try:
-            return catalogue.load(self.architecture)
+            return catalogue.load(name)
         except InputError as error:
-            message = f"key 'architecture': {error}"
-            raise FileError(self.origin or self.id, message, self.line) from None
+            raise FileError(self.origin or self.id, f"key {key!r}: {error}", self.line) from None
 
 
 def _is_path(text: str) -> bool:
@@ -144,10 +154,12 @@ class _Row(BaseModel):
     software: _Name | None = None
     draft_tokens: Annotated[int, Field(ge=1, le=1000)] | None = None
     accepted_tokens: Annotated[float, Field(ge=1, le=1000, strict=False)] | None = None
+    draft_architecture: _Name | None = None
+    draft_weight_bits: Annotated[float, Field(gt=0, le=64, strict=False)] | None = None
     fitted: bool = True
 
     @field_validator("tokens_per_s", "weight_bits", "context_tokens", "batch", "mesh_side",
-                     "accepted_tokens", mode="before")  # fmt: skip
+                     "accepted_tokens", "draft_weight_bits", mode="before")  # fmt: skip
     @classmethod
     def _number(cls, found: Any) -> Any:
         if found is not None and (isinstance(found, bool) or not isinstance(found, int | float)):
@@ -273,6 +285,8 @@ def _observation(row: _Row, origin: str, line: int) -> Observation:
         software=row.software,
         draft_tokens=row.draft_tokens,
         accepted_tokens=row.accepted_tokens,
+        draft_architecture=row.draft_architecture,
+        draft_weight_bits=row.draft_weight_bits,
         fitted=row.fitted,
         origin=origin,
         line=line,

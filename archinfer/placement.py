@@ -192,6 +192,8 @@ def fewest(hardware: Hardware, shape: ModelShape, stored: Memory) -> tuple[Float
     nodes = np.asarray(np.inf)
     per_stage, tensor_parallel = np.ones(()), np.full((), groups[-1])
     for group in groups:
+        if group >= np.max(nodes):
+            break
         one = memory_fraction(hardware, shape, stored, Mapping(1.0, group))
         held = np.clip(np.floor(1.0 / np.asarray(one, dtype=float) * (1.0 + 1e-12)), 1.0, layers)
         taken = memory_fraction(hardware, shape, stored, Mapping(held, group))

@@ -244,6 +244,7 @@ class Prediction:
                 "kv": float(self.memory.kv),
                 "other": float(self.memory.other),
                 "total": float(self.memory.total),
+                "kv_held": float(self.memory.kv_held(self.mapping.tensor_parallel)),
             },
             "memory_fraction": float(self.memory_fraction),
             "region_side": float(self.time.side) if fits else np.nan,

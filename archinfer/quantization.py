@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from archinfer.architecture import COMPONENTS, KEPT_COMPONENTS
 from archinfer.configkeys import ConfigKeys
 from archinfer.errors import nearest
+from archinfer.layers.pieces import COMPONENTS, KEPT_COMPONENTS
 
 __all__ = ["StoredFormat", "stored_format"]
 

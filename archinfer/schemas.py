@@ -62,6 +62,12 @@ class Covariance(BaseModel):
     log_covariance: list[list[float]]
 
 
+class SoftwareFactor(BaseModel):
+    name: str
+    factor: float = Field(description="its speed over that of the usual software")
+    log_sd: float = Field(description="standard deviation of its natural logarithm")
+
+
 class HardwareOutput(BaseModel):
     """`archinfer hardware show NAME --format json`."""
 
@@ -69,6 +75,10 @@ class HardwareOutput(BaseModel):
     title: str
     node: str = Field(description="what one node is: wafer, GPU, socket")
     execution: Literal["spatial", "temporal"]
+    usual_software: str | None = Field(
+        description="the software whose speeds the constants describe; null: not said"
+    )
+    software: list[SoftwareFactor] = Field(description="speed of other software, where fitted")
     figures: list[Figure]
     covariance: Covariance | None = Field(description="joint covariance of logarithms, if fitted")
 
@@ -249,6 +259,9 @@ class PosteriorOutput(BaseModel):
     nodes: MarginalOutput | None
     accepted_tokens: Levels | None = None
     expected_tokens_per_s: ExpectedSpeed | None = None
+    speed_bits: float | None = Field(
+        default=None, description="what the speed taught about everything at once, in bits"
+    )
     weights: dict[str, float] | None = Field(default=None, description="probability by format")
     attention: dict[str, float] | None = Field(default=None, description="probability by kind")
     mixture_of_experts: float | None = Field(default=None, description="probability")
@@ -324,9 +337,13 @@ class MemoryOutput(BaseModel):
     """Bytes stored, by what they hold."""
 
     weights: float
-    kv: float
+    kv: float = Field(description="KV cache and recurrent state, each byte once")
     other: float
-    total: float
+    total: float = Field(description="each byte once")
+    kv_held: float = Field(
+        description="kv with the copies on the nodes of a tensor-parallel group that cannot "
+        "split it further (the fullest node counts for all)"
+    )
 
 
 class ChangeOutput(BaseModel):
@@ -593,8 +610,11 @@ class InverseOutput(BaseModel):
     """From each speed back to the architecture; null without rows."""
 
     rows: list[InverseRow]
-    coverage50: ByQuantity
-    coverage90: ByQuantity
+    models: int = Field(description="architectures among the rows")
+    coverage50: ByQuantity = Field(description="share of rows inside the 50 % interval")
+    coverage90: ByQuantity = Field(description="share of rows inside the 90 % interval")
+    coverage50_by_model: ByQuantity = Field(description="mean over models of their rows' share")
+    coverage90_by_model: ByQuantity = Field(description="mean over models of their rows' share")
     median_width: ByQuantity = Field(description="median of p95 / p05")
 
 
@@ -635,6 +655,9 @@ class CompareRow(BaseModel):
     model: str
     hardware: str
     node: str
+    usual_software: str | None = Field(
+        description="the software whose speeds the profile describes; null: not said"
+    )
     weights: str
     fits: bool
     nodes: int = Field(description="nodes in use")
@@ -648,6 +671,10 @@ class CompareRow(BaseModel):
     power_w: float | None = Field(description="null: the profile states none")
     memory_bytes: float
     memory_fraction: float
+    overlaps: list[str] = Field(
+        description="hardware whose 5 to 95 % interval overlaps this one: which of the two is "
+        "faster is not known"
+    )
     ceiling: CeilingOutput | None
 
 

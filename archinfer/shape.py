@@ -37,8 +37,8 @@ class Cache:
         macs_per_token: multiply-accumulates per token read (scores and weighted sum,
             all query heads).
         bits: bits of one stored number; None: the deployment's KV format.
-        shards: most ways in which tensor parallelism can split it (KV heads; 1: a latent
-            cache, of which every node of the group reads its own copy).
+        shards: ways in which tensor parallelism can split it (KV heads; 1: a latent cache, of
+            which every node of the group holds and reads its own copy).
     """
 
     values_per_token: Number
@@ -63,6 +63,7 @@ class LayerGroup:
         experts_per_token: mean number of those that one token uses.
         caches: key-value storage of the layer.
         state_bytes: recurrent and convolution state, per sequence, whatever the context.
+        state_shards: ways in which tensor parallelism can split the state (its heads).
         reductions: longest chain of dependent all-reduces (DENSE_CHAIN for dense GQA).
         shared_bits, routed_bits: mean bits of one shared or routed parameter where a format
             leaves some of the layer unquantised; None: the deployment's weight format.
@@ -78,6 +79,7 @@ class LayerGroup:
     experts_per_token: Number = 1.0
     caches: tuple[Cache, ...] = ()
     state_bytes: Number = 0.0
+    state_shards: Number = np.inf
     reductions: Number = DENSE_CHAIN
     shared_bits: Number | None = None
     routed_bits: Number | None = None

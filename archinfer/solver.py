@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from archinfer.hardware import Hardware
 
 __all__ = [
-    "GROUP_DOMAINS",
+    "GROUP_MOST",
     "LAYERS_MAX",
     "Bound",
     "Interval",
@@ -44,8 +44,11 @@ __all__ = [
     "widest_group",
 ]
 
-GROUP_DOMAINS = 8.0
-"""Largest tensor-parallel group that is tried, in scale-up domains."""
+GROUP_MOST = 8192.0
+"""Largest tensor-parallel group that is tried, in nodes. A layer must fit one group: 10T parameters
+at 16 bits in 14 layers are 1.4 TB a layer, or 6,900 of the smallest node (207 MB, Groq's LPU).
+For speed less is enough: on the shipped profiles no catalogue model is fastest on more than 1,024
+nodes a layer."""
 
 LAYERS_MAX = 512
 """Deepest model searched unless the user asks for more: four times the deepest in the
@@ -111,8 +114,8 @@ class Interval:
 
 def widest_group(hardware: Hardware) -> float:
     """Largest tensor-parallel group that is tried: one node of spatial hardware, else
-    GROUP_DOMAINS scale-up domains."""
-    return 1.0 if hardware.spatial else GROUP_DOMAINS * hardware.scale_up_size
+    GROUP_MOST."""
+    return 1.0 if hardware.spatial else GROUP_MOST
 
 
 def mappings(
@@ -235,7 +238,8 @@ class _Functions:
             * part.layers
             / part.layers_per_stage
         )
-        room_bytes = usable_bytes - empty.memory.kv - empty.memory.other
+        kv_bytes = empty.memory.kv_held(part.tensor_parallel)
+        room_bytes = usable_bytes - kv_bytes - empty.memory.other
         return np.asarray(room_bytes * 8.0 / part.weight_bits)
 
     def total_low_of(self, active: FloatArray) -> FloatArray:
@@ -532,7 +536,7 @@ def _finish(
             x_high,
         )
         top = np.where(np.isfinite(root), np.exp(root), a_low)
-    _, total_high = _total_interval(f, top, every)
+    low_at_top, total_high = _total_interval(f, top, every)
 
     # The least total lies where "not faster" lets go of N = sparsity_low * A, or at an end.
     bottom = a_low
@@ -541,7 +545,18 @@ def _finish(
             lambda y, i: f.slow(f.total_low_of(np.exp(-y)), np.exp(-y), i), -x_high, -x_low
         )
         bottom = np.where(np.isfinite(mirrored), np.exp(-mirrored), a_high)
-    total_low, _ = _total_interval(f, bottom, every)
+    total_low, high_at_bottom = _total_interval(f, bottom, every)
+    # An observed speed and a throughput may contradict each other where each alone is possible.
+    lost = total_low > high_at_bottom
+    total_low = np.where(lost, low_at_top, total_low)
+    bottom = np.where(lost, top, bottom)
+    kept = np.flatnonzero(total_low <= total_high)
+    if len(kept) < len(slices):
+        if not len(kept):
+            return _empty(question, slices)
+        return _finish(
+            question, slices.take(kept), a_low[kept], a_high[kept], low_by[kept], high_by[kept]
+        )
     return Region(
         question,
         slices,

@@ -2,8 +2,8 @@
 
     T = sum over layers( bytes / (g B e) + unpacking + fixed + 2 t_sync(g) ) + crossings + head
 
-- Every node of a group of g reads a g-th of each layer's weights. A KV cache splits over at most
-  as many nodes as it has heads; a latent cache is read whole by each node.
+- Every node of a group of g reads a g-th of each layer's weights. A KV cache splits by whole
+  heads (`work.node_share`); a latent cache is on each node.
 - Each layer waits for two all-reduces: their latency grows with the group, and more once the
   group leaves its scale-up domain; their payload counts for large batches.
 - The fixed time of a layer is that of its kernels, whatever their bytes: in proportion to the
@@ -28,7 +28,7 @@ import numpy as np
 from archinfer.deployment import Mapping
 from archinfer.shape import DENSE_CHAIN, FloatArray, LayerGroup, ModelShape, Number
 from archinfer.terms import TokenTime, Traffic, links_s
-from archinfer.work import ACTIVATION_BYTES, experts_hit, layer_work
+from archinfer.work import ACTIVATION_BYTES, experts_hit, layer_work, node_share
 
 if TYPE_CHECKING:
     from archinfer.hardware import Hardware
@@ -54,7 +54,8 @@ def sync_latency_s(hardware: Hardware, group: Number) -> FloatArray:
 
     The profile's table of group sizes, linear in log(group) between entries and flat beyond.
     A group larger than the scale-up domain crosses links as well: once up and once down for
-    each doubling of the domains.
+    each doubling of the domains. A table that goes beyond the domain includes these crossings,
+    which then count from its last entry on.
     """
     group = np.asarray(group, dtype=float)
     sizes = np.log2(np.asarray(hardware.sync_group_sizes, dtype=float))
@@ -63,8 +64,8 @@ def sync_latency_s(hardware: Hardware, group: Number) -> FloatArray:
 
 
 def _doublings(hardware: Hardware, group: Number) -> FloatArray:
-    domains = np.maximum(np.asarray(group, dtype=float) / hardware.scale_up_size, 1.0)
-    return np.asarray(np.ceil(np.log2(domains)))
+    known = max(hardware.scale_up_size, *hardware.sync_group_sizes)
+    return np.asarray(np.ceil(np.log2(np.maximum(np.asarray(group, dtype=float) / known, 1.0))))
 
 
 def payload_s(hardware: Hardware, group: Number, payload_bytes: Number) -> FloatArray:
@@ -343,5 +344,5 @@ def _kv_read_bytes(
     for cache in group.caches:
         alone = LayerGroup(count=1.0, shared_params=0.0, caches=(cache,))
         whole = layer_work(alone, traffic.context_tokens, batch, 0.0, traffic.kv_bits).kv_read_bytes
-        read = read + whole / np.minimum(group_size, cache.shards)
-    return read + batch * group.state_bytes / group_size
+        read = read + whole * node_share(cache.shards, group_size)
+    return read + batch * group.state_bytes * node_share(group.state_shards, group_size)

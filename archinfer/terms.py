@@ -73,12 +73,13 @@ TERMS = ("weights", "kv", "compute", "reductions", "fixed", "links", "head", "qu
 def memory_fraction(
     hardware: Hardware, shape: ModelShape, memory: Memory, mapping: NodeMapping
 ) -> Number:
-    """Share of the fullest stage's usable memory that is taken (above 1: does not fit).
+    """Share of the fullest node's usable memory that is taken (above 1: does not fit).
 
     Bytes are spread evenly over the layers, and a stage holds `layers_per_stage` whole ones:
-    m (total / L) / (g * usable).
+    m (held / L) / (g * usable), with the copies of the cache that a group of g holds.
     """
-    stage_bytes = memory.total / shape.layers * mapping.layers_per_stage
+    held = memory.held(mapping.tensor_parallel)
+    stage_bytes = held / shape.layers * mapping.layers_per_stage
     return stage_bytes / (mapping.tensor_parallel * hardware.usable_bytes)
 
 

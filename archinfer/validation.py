@@ -347,3 +347,8 @@ def coverage_floor(summary: Mapping[str, float | None], floor: float) -> bool:
     """Whether the 90 % intervals cover at least `floor` of the rows (true without rows)."""
     found = summary["coverage90"]
     return found is None or found >= floor
+
+
+def below_floor(inverse: Mapping[str, Any], floor: float) -> dict[str, float]:
+    """Quantities whose 90 % intervals hold the truth in fewer than `floor` of the rows."""
+    return {q: c for q, c in inverse["coverage90"].items() if c is not None and c < floor}

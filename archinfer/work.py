@@ -16,6 +16,7 @@ from archinfer.shape import Cache, LayerGroup, ModelShape, Number
 __all__ = [
     "ACTIVATION_BYTES",
     "ACTIVATION_VECTORS",
+    "CacheBytes",
     "LayerWork",
     "Memory",
     "Work",
@@ -23,6 +24,7 @@ __all__ = [
     "experts_hit",
     "layer_work",
     "memory",
+    "node_share",
     "work",
 ]
 
@@ -42,6 +44,22 @@ def experts_hit(experts: Number, experts_per_token: Number, tokens: Number) -> N
     Real routers are skewed and hit fewer (`LayerGroup.evenness`).
     """
     return experts * (1.0 - (1.0 - experts_per_token / experts) ** tokens)
+
+
+def node_share(shards: Number, group: Number) -> Number:
+    """Part of a cache that the fullest of `group` nodes holds and reads: ceil(s / g) / s.
+
+    Tensor parallelism splits a cache by heads, and heads are whole: g nodes share s heads, and
+    where there are more nodes than heads each head has copies. A latent cache (s = 1) is on
+    every node; a cache without heads (s = inf) splits evenly.
+
+    Args:
+        shards: whole number of ways in which the cache can be split, or inf.
+        group: nodes that share a layer.
+    """
+    with np.errstate(invalid="ignore"):
+        heads = np.ceil(np.asarray(shards, dtype=float) / group) / shards
+    return np.where(np.isinf(shards), 1.0 / np.asarray(group, dtype=float), heads)
 
 
 def _tokens_read(cache: Cache, context_tokens: Number) -> Number:
@@ -174,26 +192,74 @@ def work(
 
 
 @dataclass(frozen=True, slots=True)
+class CacheBytes:
+    """KV cache or state of all layers and sequences that splits in one way.
+
+    Attributes:
+        whole_bytes: its bytes, each counted once.
+        shards: ways in which tensor parallelism can split it.
+    """
+
+    whole_bytes: Number
+    shards: Number
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes that a deployment stores, over all nodes."""
+    """Bytes that a deployment stores, over all nodes.
+
+    Attributes:
+        weights: of all parameters.
+        caches: KV cache and recurrent state by the ways in which they split.
+        other: activations in flight.
+    """
 
     weights: Number
-    kv: Number
+    caches: tuple[CacheBytes, ...]
     other: Number
 
     @property
+    def kv(self) -> Number:
+        """KV cache and recurrent state, each byte counted once."""
+        return sum((c.whole_bytes for c in self.caches), start=0.0)
+
+    @property
     def total(self) -> Number:
-        """Everything."""
+        """Everything, each byte counted once."""
         return self.weights + self.kv + self.other
 
+    def kv_held(self, group: Number) -> Number:
+        """KV cache and state that groups of `group` nodes hold, copies included.
 
-def _kv_stored_bytes(group: LayerGroup, context_tokens: Number, kv_bits: float) -> Number:
-    """KV cache and recurrent state of one sequence in one layer."""
-    stored: Number = group.state_bytes
-    for cache in group.caches:
-        tokens = np.minimum(context_tokens, cache.window_tokens)
-        stored = stored + _cache_bytes(cache, kv_bits) * tokens
-    return stored
+        Every node counts as much as the fullest one of its group: g * `node_share` of each cache.
+        """
+        return sum(
+            (c.whole_bytes * (group * node_share(c.shards, group)) for c in self.caches), start=0.0
+        )
+
+    def held(self, group: Number) -> Number:
+        """Everything, with the copies of the cache that groups of `group` nodes hold."""
+        return self.weights + self.kv_held(group) + self.other
+
+
+def _caches(shape: ModelShape, context_tokens: Number, kv_bits: float) -> list[CacheBytes]:
+    """KV cache and recurrent state of one sequence, those of equal shards together."""
+    found: list[CacheBytes] = []
+
+    def add(whole_bytes: Number, shards: Number) -> None:
+        for i, known in enumerate(found):
+            if known.shards is shards or np.array_equal(known.shards, shards):
+                found[i] = CacheBytes(known.whole_bytes + whole_bytes, shards)
+                return
+        found.append(CacheBytes(whole_bytes, shards))
+
+    for group in shape.groups:
+        for cache in group.caches:
+            tokens = np.minimum(context_tokens, cache.window_tokens)
+            add(group.count * (_cache_bytes(cache, kv_bits) * tokens), cache.shards)
+        if np.any(group.state_bytes):
+            add(group.count * group.state_bytes, group.state_shards)
+    return found
 
 
 def memory(
@@ -214,10 +280,12 @@ def memory(
         g.count * _weight_bytes(g, g.shared_params, g.routed_params, weight_bits)
         for g in shape.groups
     )
-    kv = sum(g.count * _kv_stored_bytes(g, context_tokens, kv_bits) for g in shape.groups)
     vectors = ACTIVATION_VECTORS * np.maximum(concurrency, shape.layers)
     return Memory(
         weights=in_layers + shape.outside_params * outside_bits / 8.0,
-        kv=concurrency * kv,
+        caches=tuple(
+            CacheBytes(concurrency * c.whole_bytes, c.shards)
+            for c in _caches(shape, context_tokens, kv_bits)
+        ),
         other=vectors * shape.hidden_size * ACTIVATION_BYTES,
     )

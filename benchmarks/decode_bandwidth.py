@@ -3,9 +3,10 @@
 A model with about 1 GB of active float32 weights decodes one token at a time; the bytes it reads
 are those that its own counters report. Between its tokens, in turns, the best of several kernels
 reads a plain buffer much larger than the last-level cache, and once a buffer of the same size as
-the active weights. Prints medians, and the fraction of the better ceiling.
+the active weights. Prints medians, and the fraction of the ceiling: of the kernel with the best
+median, against the step that followed it in the same round.
 
-    python benchmarks/decode_bandwidth.py [--layers 7] [--rounds 7] [--batch 1]
+    python benchmarks/decode_bandwidth.py [--model deep] [--rounds 7] [--batch 1]
 
 Waits for moments in which no other process computes (Linux), and drops rounds in which one did.
 Wants NumPy's own OpenBLAS kernels: where OPENBLAS_CORETYPE and
@@ -37,19 +38,34 @@ TARGET = 0.85
 CONTEXT = 512
 
 
-def model(layers: int) -> MoEConfig:
-    """Mixtral's proportions at hidden size 2048: 35.7 M active parameters a layer."""
-    return MoEConfig(
+MODELS = {
+    # Few large matrices: Mixtral's proportions, 35.7 M active parameters a layer.
+    "wide": MoEConfig(
         vocab_size=8192,
         hidden_size=2048,
-        layers=layers,
+        layers=7,
         heads=16,
         kv_heads=4,
         head_dim=128,
         moe_intermediate_size=2048,
         experts=8,
         experts_per_token=2,
-    )
+    ),
+    # In the depth that models of this width have: hidden_size / layers is 57, among the
+    # catalogue's 40 to 128, with many small experts as Qwen3 has them.
+    "deep": MoEConfig(
+        vocab_size=8192,
+        hidden_size=1024,
+        layers=18,
+        heads=16,
+        kv_heads=2,
+        head_dim=128,
+        moe_intermediate_size=512,
+        experts=32,
+        experts_per_token=6,
+        qk_norm=True,
+    ),
+}
 
 
 def seconds(run: Callable[[], object]) -> float:
@@ -110,13 +126,13 @@ class Quiet:
 def main() -> int:
     parser = argparse.ArgumentParser(description="decode speed against read bandwidth")
     parser.add_argument("--patience", type=float, default=300, help="seconds to wait for quiet")
-    parser.add_argument("--layers", type=int, default=7)
+    parser.add_argument("--model", choices=MODELS, default="wide")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--buffer-gigabytes", type=float, default=3.0)
     args = parser.parse_args()
 
-    config = model(args.layers)
+    config = MODELS[args.model]
     decoder = Decoder(Weights.random(config, seed=0), args.batch, max_tokens=CONTEXT + 64)
     decoder.pretend(CONTEXT)
     token = np.zeros(args.batch, dtype=int)
@@ -136,7 +152,7 @@ def main() -> int:
         decoder.position = CONTEXT
         decoder.decode(np.argmax(decoder.logits, axis=1))
 
-    decode_s: list[float] = []
+    decode_s: dict[tuple[str, int], list[float]] = {}
     read_s: dict[tuple[str, int], list[float]] = {}
     quiet = Quiet([os.getpid()], args.patience)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
@@ -150,23 +166,26 @@ def main() -> int:
         for _ in range(args.rounds):
             for key, kernel in kernels.items():
                 read_s.setdefault(key, []).append(quiet.run(partial(seconds, kernel)))
-                decode_s.append(quiet.run(partial(seconds, step)))
+                decode_s.setdefault(key, []).append(quiet.run(partial(seconds, step)))
     speeds = {key: key[1] / float(np.median(times)) for key, times in read_s.items()}
     for (name, size), speed in sorted(speeds.items(), key=lambda item: -item[1]):
         print(f"  read {size / 1e9:.2f} GB by {name}: {speed / 1e9:.2f} GB/s")
-    ceiling = max(speeds.values())
-    achieved = moved / float(np.median(decode_s))
-    print(f"read ceiling: {ceiling / 1e9:.2f} GB/s")
+    ceiling = max(speeds, key=speeds.__getitem__)
+    steps = np.concatenate([*decode_s.values()])
+    pairs = np.array(read_s[ceiling]) / ceiling[1] / (np.array(decode_s[ceiling]) / moved)
+    low, achieved, high = np.quantile(pairs, [0.25, 0.5, 0.75])
+    print(f"read ceiling: {speeds[ceiling] / 1e9:.2f} GB/s")
     print(
-        f"decode: {1e3 * float(np.median(decode_s)):.1f} ms a step, {achieved / 1e9:.2f} GB/s, "
-        f"{achieved / ceiling:.1%} of the ceiling (wanted: {TARGET:.0%})"
+        f"decode: {1e3 * float(np.median(steps)):.1f} ms a step, "
+        f"{moved / float(np.median(steps)) / 1e9:.2f} GB/s; {achieved:.1%} of the ceiling in the "
+        f"same round (quartiles {low:.1%} to {high:.1%}; wanted: {TARGET:.0%})"
     )
     best = max(size / min(times) for (_, size), times in read_s.items())
     print(
-        f"best against best: {moved / min(decode_s) / 1e9:.2f} of {best / 1e9:.2f} GB/s, "
-        f"{moved / min(decode_s) / best:.1%}"
+        f"best against best: {moved / float(min(steps)) / 1e9:.2f} of {best / 1e9:.2f} GB/s, "
+        f"{moved / float(min(steps)) / best:.1%}"
     )
-    return 0 if achieved >= TARGET * ceiling else 1
+    return 0 if achieved >= TARGET else 1
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "tools")]
 
+from decode_bandwidth import MODELS as AT_1_GB  # noqa: E402
 from decode_bandwidth import Quiet  # noqa: E402
 
 from archinfer.moe import Counters, Decoder, MoEConfig, Weights  # noqa: E402
@@ -45,20 +46,7 @@ PROMPT = 128
 
 MODELS = {
     # 1.07 GB of active weights in few large matrices: Mixtral's proportions.
-    "mixtral": (
-        "mixtral",
-        MoEConfig(
-            vocab_size=8192,
-            hidden_size=2048,
-            layers=7,
-            heads=16,
-            kv_heads=4,
-            head_dim=128,
-            moe_intermediate_size=2048,
-            experts=8,
-            experts_per_token=2,
-        ),
-    ),
+    "mixtral": ("mixtral", AT_1_GB["wide"]),
     # 1.0 GB of active weights in many small experts: Qwen3-30B-A3B's proportions.
     "qwen3": (
         "qwen3_moe",
@@ -75,6 +63,8 @@ MODELS = {
             qk_norm=True,
         ),
     ),
+    # The same in the depth that models of that width have; the two above are 5 times as shallow.
+    "deep": ("qwen3_moe", AT_1_GB["deep"]),
     # A tenth of that: what a token costs beside reading weights.
     "small": (
         "mixtral",

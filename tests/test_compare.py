@@ -54,7 +54,8 @@ def test_entries_say_what_the_nodes_are() -> None:
 
 
 def test_a_model_too_large_for_any_number_of_nodes() -> None:
-    entry = compare_hardware([("k2", load("kimi-k2"))], [Hardware.load("groq-lpu-v1")], [PLAIN])[0]
+    tiny = Hardware.load("groq-lpu-v1").with_value("memory.capacity", "1 MB")
+    entry = compare_hardware([("k2", load("kimi-k2"))], [tiny], [PLAIN])[0]
     assert not entry.prediction.fits
     assert entry.ceiling is None
     assert entry.to_dict()["ceiling"] is None
@@ -78,6 +79,26 @@ def test_json_csv_markdown_and_table(capsys: pytest.CaptureFixture[str]) -> None
     assert text.code == 0
     assert "tpu-v5p" in text.out
     assert text.err == ""
+
+
+def test_software_and_overlapping_intervals_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """WSE-2 and WSE-3 are fitted to software of different kinds, and their order is not known."""
+    words = ["compare", "llama-3.1-8b", "--hardware", "wse-2,wse-3,b200"]
+    results = json.loads(run(capsys, *words, "--format", "json").out)["results"]
+    assert [r["overlaps"] for r in results] == [["wse-3"], ["wse-2"], []]
+    ends = [(r["tokens_per_s"]["p05"], r["tokens_per_s"]["p95"]) for r in results]
+    assert ends[0][0] < ends[1][1] and ends[1][0] < ends[0][1] and ends[2][1] < ends[1][0]
+    assert "WaferLLM" in results[0]["usual_software"]
+    text = " ".join(run(capsys, *words).out.split())
+    assert "which is faster is not known: wse-2 and wse-3." in text
+    assert "WaferLLM" in text and "Cerebras' own service" in text
+    alone = " ".join(run(capsys, "compare", "llama-3.1-8b", "--hardware", "wse-2").out.split())
+    assert "is not known" not in alone
+    # What does not fit has no interval.
+    few = ["compare", "kimi-k2", "--hardware", "wse-2,wse-3", "--nodes", "1", "--format", "json"]
+    assert [r["overlaps"] for r in json.loads(run(capsys, *few).out)["results"]] == [[], []]
+    many = " ".join(run(capsys, "compare", "llama-3.1-8b").out.split())
+    assert "Where two intervals overlap, which of the two is faster is not known." in many
 
 
 def test_a_model_known_by_its_totals(capsys: pytest.CaptureFixture[str]) -> None:

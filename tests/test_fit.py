@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archinfer import catalogue
-from archinfer.cases import prepare_all
+from archinfer.cases import prepare, prepare_all
 from archinfer.cost import decode_time, memory_fraction
 from archinfer.deployment import Deployment, Mapping
 from archinfer.errors import FileError
-from archinfer.fit import Fit, FitModel, fit_rows, quantiles, shipped_fit
+from archinfer.fit import Fit, FitModel, fit_rows, quantiles, shipped_fit, without_model
 from archinfer.fit_prior import fit_prior
 from archinfer.fit_profile import profile_text
 from archinfer.hardware import Hardware
@@ -152,6 +152,46 @@ def test_unknown_nodes_are_a_range_from_the_fewest_that_fit() -> None:
 
 
 # --- the fit
+
+
+def test_a_format_that_cannot_have_been_is_not_assumed() -> None:
+    """Llama 2 70B on 576 LPUs: 138 GB at 16 bits, 132 GB there; no format is published."""
+    lpu = Hardware.load("groq-lpu-v1")
+    rows = {r.id: r for r in load()}
+    row = rows["lpu-llama2-70b-2024"]
+    assert row.weight_bits is None
+    case = prepare(row, lpu, row.architecture_model())
+    assert case.fits and case.traffic.weight_bits == 8.0
+    assert float(case.stored.weights) == pytest.approx(69.0e9 + 2 * 32_000 * 8192, rel=0.01)
+    roomy = prepare(replace(row, nodes=2000), lpu, row.architecture_model())
+    assert roomy.fits and roomy.traffic.weight_bits == 16.0
+    stated = prepare(replace(row, weight_bits=16), lpu, row.architecture_model())
+    assert not stated.fits and stated.traffic.weight_bits == 16.0
+    tight = prepare(replace(row, nodes=250), lpu, row.architecture_model())
+    assert tight.fits and tight.traffic.weight_bits == 4.5
+    none = prepare(replace(row, nodes=50), lpu, row.architecture_model())
+    assert not none.fits and none.traffic.weight_bits == 16.0
+
+
+def test_a_known_draft_model_is_priced_and_not_believed() -> None:
+    """Llama 2 70B in int4 with a 7B draft on one A100: 48.4 tokens/s (gpt-fast)."""
+    a100 = Hardware.load("a100-80gb")
+    rows = _rows("a100-80gb")
+    fit, cases = fit_rows(a100, rows)
+    (case,) = [c for c in cases if c.draft is not None]
+    draft_s = case.draft_time_s(a100)
+    assert draft_s is not None
+    small = catalogue.load("llama-2-7b").shape()
+    stored = memory(small, 1500.0, 1, 4.0, 16, 16.0)
+    traffic = Traffic(1500.0, 1, 4.0, 16.0)
+    alone = decode_time(a100, small, stored, Mapping(32.0, 1.0), traffic).total
+    assert draft_s == pytest.approx(alone)
+    # gpt-fast states 196.8 tokens/s for that model; nothing here is fitted to it.
+    assert 1.0 / float(np.squeeze(draft_s)) == pytest.approx(196.8, rel=0.1)
+    median = float(np.median(without_model(fit, cases, case).draws(case, 4000, 1)))
+    assert np.exp(median) == pytest.approx(48.4, rel=0.25)
+    # The belief about unknown drafts is left as it was.
+    assert fit.value("draft_time") == pytest.approx(fit.model.prior_value("draft_time"), rel=1e-3)
 
 
 def test_recovers_the_constants_behind_simulated_speeds() -> None:

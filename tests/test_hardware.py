@@ -356,6 +356,8 @@ def test_list_and_show() -> None:
     assert [row["name"] for row in as_json] == Hardware.names()
     shown = json.loads(runner.invoke(app, ["show", "wse-3", "--format", "json"]).stdout)
     assert shown == Hardware.load("wse-3").to_dict()
+    b200 = runner.invoke(app, ["show", "b200"], env={"COLUMNS": "80", "NO_COLOR": "1"}).stdout
+    assert "constants are those of: TensorRT-LLM" in b200 and "speed with tilert: x 2.5" in b200
     table = runner.invoke(app, ["show", "wse-3"], env={"COLUMNS": "80", "NO_COLOR": "1"}).stdout
     assert "memory.capacity" in table and "44 GB" in table and "\x1b" not in table
     assert max(map(len, table.splitlines())) <= 80

@@ -109,6 +109,23 @@ def test_own_rows_are_added_and_replace_by_id(tmp_path: Path) -> None:
     assert (speeds["one"], speeds["cs3-gpt-oss-120b"]) == (1800.0, 2999.0)
 
 
+def test_a_draft_model_is_read_and_must_exist(tmp_path: Path) -> None:
+    known = ROW.replace(
+        "  note:", "  draft_architecture: llama-2-7b\n  draft_weight_bits: 4\n  note:"
+    )
+    (row,) = observations.read(_file(tmp_path, known))
+    model = row.draft_model()
+    assert model is not None and model.name == "llama-2-7b"
+    assert row.draft_weight_bits == 4.0
+    (plain,) = observations.read(_file(tmp_path, ROW))
+    assert plain.draft_model() is None
+    (wrong,) = observations.read(_file(tmp_path, known.replace("llama-2-7b", "llama-2-7x")))
+    with pytest.raises(FileError, match=r"rows.yaml:1: key 'draft_architecture'.*llama-2-7b"):
+        wrong.draft_model()
+    text = known.replace("draft_weight_bits: 4", "draft_weight_bits: four")
+    assert "draft_weight_bits" in _fault(tmp_path, text)
+
+
 def test_software_follows_from_the_date(tmp_path: Path) -> None:
     early = ROW.replace("  note:", "  software: early\n  note:")
     end = early.replace("id: one", "id: end").replace("2024-08-27", "2024-10-01")

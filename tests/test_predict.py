@@ -360,10 +360,14 @@ def test_even_mapping() -> None:
     layers=st.integers(1, 130),
     total=st.floats(1e9, 4e12),
     hardware=st.sampled_from([WAFER, GPU]),
+    kind=st.sampled_from(["gqa", "mla"]),
+    users=st.sampled_from([1, 50]),
 )
-def test_fewest_nodes_against_counting_up(layers: int, total: float, hardware: Hardware) -> None:
-    shape = family_shape(total, total / 8.0, float(layers), FamilyRules())
-    stored = memory(shape, 8000, 1, 8, 16)
+def test_fewest_nodes_against_counting_up(
+    layers: int, total: float, hardware: Hardware, kind: str, users: int
+) -> None:
+    shape = family_shape(total, total / 8.0, float(layers), FamilyRules(kind))
+    stored = memory(shape, 8000, users, 8, 16)
     least = fewest_nodes(hardware, shape, stored)
     groups = [1.0] if hardware.spatial else [2.0**i for i in range(7)]
     by_hand = [
@@ -426,7 +430,7 @@ def test_json_keys() -> None:
     assert set(row["parameters"]) == {"total", "active"}
     assert set(row["tokens_per_s"]) == {"p05", "p50", "p95"}
     assert set(row["time_s"]) == {*TERMS, "total"}
-    assert set(row["memory_bytes"]) == {"weights", "kv", "other", "total"}
+    assert set(row["memory_bytes"]) == {"weights", "kv", "kv_held", "other", "total"}
     assert sum(row["time_s"][t] for t in TERMS) == pytest.approx(row["time_s"]["total"])
     memory_bytes = row["memory_bytes"]
     parts = memory_bytes["weights"] + memory_bytes["kv"] + memory_bytes["other"]

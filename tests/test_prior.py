@@ -6,11 +6,11 @@ from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from archinfer import catalogue
 from archinfer.prior import (
     CATALOGUE_PRIOR,
-    DEPTH_WIDENING,
     Regression,
     attention_kind,
     catalogue_features,
@@ -114,29 +114,57 @@ def test_leaving_a_model_out_changes_the_prior() -> None:
     models = catalogue_features()
     without = fit_prior(m for m in models if m.layers != 126)
     assert without.dense != CATALOGUE_PRIOR.dense
-    assert without.moe.size_mean == pytest.approx(CATALOGUE_PRIOR.moe.size_mean, rel=1e-6)
+    assert without.moe.depth.sd == pytest.approx(CATALOGUE_PRIOR.moe.depth.sd, rel=1e-6)
     changed = [replace(models[0], layers=models[0].layers + 1), *models[1:]]
     assert fit_prior(changed) != fit_prior(models)
 
 
-def test_depth_is_as_wide_as_other_makers_models_are_surprising() -> None:
-    """Each maker's depths from all others': the stated spread must not be too small."""
+def test_of_other_regressors_predicts_the_same() -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=(2, 30))
+    y = 0.4 * (b - a / 3.0) + rng.normal(0, 0.1, 30)
+    ratio = Regression.fit(y, b - a / 3.0)
+    both = ratio.of(np.array([[1.0, 0.0], [0.0, -1 / 3], [0.0, 1.0]]), (0.0, 0.0, 0.0))
+    for ours, theirs in zip(both.predict(a, b), ratio.predict(b - a / 3.0), strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-9)
+    shifted = Regression.fit(y).of(np.array([[1.0], [0.0]]), (0.0, 2.0))
+    assert shifted.predict(a)[0] == pytest.approx(y.mean() + 2.0 * a)
+    assert shifted.predict(a)[1] == pytest.approx(y.std(ddof=1) * np.sqrt(1 + 1 / 30))
+
+
+def left_out_score(
+    y: np.ndarray, x: tuple[np.ndarray, ...], makers: np.ndarray, law: stats.rv_continuous
+) -> float:
+    """Mean log density, each maker's models predicted from all others'."""
+    scores = []
+    for maker in set(makers):
+        own = makers == maker
+        found = Regression.fit(y[~own], *(v[~own] for v in x))
+        mean, sd = found.predict(*(v[own] for v in x))
+        scores.extend(law.logpdf((y[own] - mean) / sd) - np.log(sd) * np.ones(own.sum()))
+    return float(np.mean(scores))
+
+
+@pytest.mark.parametrize("moe", [False, True])
+def test_laws_predict_other_makers_models_best(moe: bool) -> None:
+    """Fixed proportions with heavy tails against a trend of depth with size, or its saturation."""
     named = {name: features(catalogue.load(name).shape()) for name in catalogue.names()}
     kept = distinct(named.values())
-    aliases = {"codellama": "llama", "mixtral": "mistral", "qwq": "qwen"}
-    for moe in (False, True):
-        rows = [
-            (name.split("-")[0].rstrip("0123456789."), m)
-            for name, m in named.items()
-            if m.moe == moe and any(m is k for k in kept)
-        ]
-        makers = np.array([aliases.get(maker, maker) for maker, _ in rows])
-        size = np.log([m.active_params for _, m in rows])
-        depth = np.log([m.layers for _, m in rows])
-        errors = []
-        for i, maker in enumerate(makers):
-            others = makers != maker
-            found = Regression.fit(depth[others], size[others]).widened(DEPTH_WIDENING)
-            mean, sd = found.predict(size[i : i + 1])
-            errors.append((depth[i] - mean[0]) / sd[0])
-        assert 0.8 < np.sqrt(np.mean(np.square(errors))) < 1.05
+    aliases = {"codellama": "llama", "mixtral": "mistral", "qwq": "qwen", "hy": "hunyuan"}
+    rows = [
+        (name.split("-")[0].rstrip("0123456789."), m)
+        for name, m in named.items()
+        if m.moe == moe and any(m is k for k in kept)
+    ]
+    makers = np.array([aliases.get(maker, maker) for maker, _ in rows])
+    size, depth, width = (
+        np.log([getattr(m, f) for _, m in rows])
+        for f in ("active_params", "layers", "params_per_layer")
+    )
+    ratio = depth - size / 3.0
+    ours = left_out_score(ratio, (), makers, stats.t(4))
+    assert ours > left_out_score(depth, (size,), makers, stats.norm) + 0.02
+    assert ours > left_out_score(depth, (size, (size - 24.0) ** 2), makers, stats.norm) + 0.02
+    assert ours > left_out_score(depth, (), makers, stats.norm) + 0.2
+    narrow = left_out_score(width, (ratio,), makers, stats.norm)
+    assert narrow > left_out_score(width, (size, depth), makers, stats.norm) + 0.05

@@ -9,6 +9,7 @@ from archinfer.answer import answer, sensitivity
 from archinfer.constraints import Candidate, slacks
 from archinfer.deployment import Mapping
 from archinfer.errors import InputError
+from archinfer.family import FamilyRules
 from archinfer.hardware import Hardware
 from archinfer.question import Question
 from archinfer.solver import mappings, solve
@@ -17,6 +18,10 @@ from tests.exactness import agreement
 WSE3 = Hardware.load("wse-3")
 WHOLE = WSE3.with_value("memory.usable_fraction", "1")
 FOUNDING = Question(WSE3)
+# Of a latent or one-headed cache each node of a group has a copy, which fills a B200 here.
+MANY_USERS = Question(
+    Hardware.load("b200"), nodes=(1, 64), tokens_per_s=20.0, concurrency=40, context_tokens=32_000
+)
 PHYSICS = Question(WHOLE, habits=None, weights=("fp8",))
 
 
@@ -28,8 +33,10 @@ PHYSICS = Question(WHOLE, habits=None, weights=("fp8",))
         (FOUNDING.with_(habits=None, nodes=(70, 100)), 20_000),
         (FOUNDING.with_(nodes=(4, 20), concurrency=64, context_tokens=32_000), 10_000),
         (Question(Hardware.load("b200"), nodes=(1, 64), tokens_per_s=60.0, concurrency=16), 10_000),
+        (MANY_USERS.with_(rules=FamilyRules("mla")), 10_000),
+        (MANY_USERS.with_(rules=FamilyRules("mqa")), 10_000),
     ],
-    ids=["founding", "observed", "physics 70:100", "users", "b200"],
+    ids=["founding", "observed", "physics 70:100", "users", "b200", "latent", "one head"],
 )
 def test_membership_equals_the_constraints(question: Question, points: int) -> None:
     found = agreement(solve(question), points, seed=points)
@@ -246,6 +253,20 @@ def test_power_and_price_bound_the_nodes() -> None:
         hardware=WSE3.with_value("price.rent", "10 USD/h"), price_per_hour=105.0
     )
     assert solve(priced).slices.nodes.max() == 10
+
+
+@pytest.mark.parametrize("throughput", [700.0, 900.0, 940.0, 1000.0])
+def test_throughput_against_an_observed_speed(throughput: float) -> None:
+    """One user at 750 tokens/s is not 1,000 in all: the region shrinks to nothing, exactly."""
+    question = FOUNDING.with_(
+        observed=True, speculation=(1.0, 1.0), throughput_tokens_per_s=throughput
+    )
+    found = solve(question)
+    assert np.all(found.total_low <= found.total_high)
+    assert np.all(np.isfinite(found.total_low))
+    assert found.feasible == (throughput < 1000.0)
+    if found.feasible:
+        assert agreement(found, 10_000, seed=1).differing == 0
 
 
 def test_throughput_bounds_active() -> None:

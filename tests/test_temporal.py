@@ -18,6 +18,7 @@ from archinfer.fit import fit_rows, without_model
 from archinfer.hardware import Hardware
 from archinfer.prediction import predict
 from archinfer.shape import Cache, LayerGroup, ModelShape
+from archinfer.solver import GROUP_MOST
 from archinfer.temporal import (
     busiest_experts,
     payload_s,
@@ -26,8 +27,8 @@ from archinfer.temporal import (
     temporal_time,
     unpack_s_per_weight,
 )
-from archinfer.terms import Traffic
-from archinfer.work import memory
+from archinfer.terms import Traffic, memory_fraction
+from archinfer.work import memory, node_share
 
 A100 = Hardware.load("a100-80gb")
 B200 = Hardware.load("b200")
@@ -163,6 +164,37 @@ def test_payload_of_an_all_reduce() -> None:
     assert payload_s(Hardware.load("liminal-hbm3"), 8.0, payload) == 0.0
 
 
+def test_a_table_beyond_the_domain_includes_its_crossings() -> None:
+    lpu = Hardware.load("groq-lpu-v1")
+    assert lpu.scale_up_size == 8.0
+    # Out and back in a system of 10,440 chips, less in a smaller one: Abts et al., ISCA 2022.
+    between = 2e-6 + 4e-6 * math.log(576 / 8) / math.log(10_440 / 8)
+    assert float(sync_latency_s(lpu, 576.0)) == pytest.approx(between)
+    assert float(sync_latency_s(lpu, 10_440.0)) == pytest.approx(6e-6)
+    two = 6e-6 + 2 * 2 * lpu.link_latency_s
+    assert float(sync_latency_s(lpu, 4 * 10_440.0)) == pytest.approx(two)
+    sixteen = float(sync_latency_s(A100, 8.0)) + 2 * A100.link_latency_s
+    assert float(sync_latency_s(A100, 16.0)) == pytest.approx(sixteen)
+
+
+def test_a_layer_that_takes_many_chips_finds_a_group() -> None:
+    """Kimi K2: 1.03 TB over 61 layers are 17 GB each, 82 chips of 207 MB, so 128 of them."""
+    lpu = Hardware.load("groq-lpu-v1")
+    found = predict(load("kimi-k2"), lpu, changes=False)
+    assert found.fits
+    assert float(found.mapping.tensor_parallel) == 128.0
+    assert found.nodes_used == 61 * 128
+
+
+@pytest.mark.parametrize("name", [n for n in Hardware.names() if not Hardware.load(n).spatial])
+def test_the_widest_group_that_is_tried_is_wide_enough(name: str) -> None:
+    """The slowest reads there are gain nothing from twice the nodes at the limit."""
+    hardware, shape = Hardware.load(name), load("llama-3.1-405b").shape()
+    groups = 2.0 ** np.arange(0.0, np.log2(GROUP_MOST) + 1.0)
+    total = temporal_time(hardware, shape, Mapping(126.0, groups), Traffic(8000, 1, 16.0)).total
+    assert groups[int(np.argmin(total))] <= 1024.0
+
+
 def test_narrow_weights_run_at_their_own_peak_or_are_unpacked() -> None:
     assert peak_flops_for(B200, np.array([16.0, 8.0, 4.5])).tolist() == [2.25e15, 4.5e15, 9e15]
     assert unpack_s_per_weight(B200, np.array([16.0, 8.0, 4.5])).tolist() == [0.0, 0.0, 0.0]
@@ -204,6 +236,73 @@ def test_a_latent_cache_is_read_whole_by_each_node() -> None:
     assert kv("deepseek-v3", 1.0) == pytest.approx(kv("deepseek-v3", 8.0))
     assert kv("llama-3.1-70b", 1.0) == pytest.approx(8 * kv("llama-3.1-70b", 8.0))
     assert kv("llama-3.1-70b", 16.0) == pytest.approx(kv("llama-3.1-70b", 8.0))
+
+
+@given(st.integers(1, 40), st.integers(1, 80))
+def test_heads_of_a_cache_are_dealt_out_whole(heads: int, nodes: int) -> None:
+    """Brute force: the least that the fullest node can hold, if every head is on some node."""
+    dealt = np.bincount(np.arange(heads) % nodes, minlength=nodes)
+    assert node_share(heads, nodes) == pytest.approx(dealt.max() / heads)
+    assert node_share(np.inf, nodes) == pytest.approx(1.0 / nodes)
+    assert node_share(1.0, nodes) == 1.0
+
+
+def test_memory_of_a_group_by_hand() -> None:
+    shape = ModelShape(
+        (
+            LayerGroup(6, 1e9, caches=(Cache(576.0, shards=1.0),)),
+            LayerGroup(2, 1e9, caches=(Cache(2048.0, shards=8.0), Cache(128.0, shards=1.0))),
+            LayerGroup(4, 1e9, state_bytes=3e6, state_shards=4.0),
+        ),
+        4096,
+    )
+    users, context, g = 100, 10_000, 16.0
+    stored = memory(shape, context, users, 8.0, 16)
+    latent = users * context * 2 * (6 * 576.0 + 2 * 128.0)
+    heads = users * context * 2 * 2 * 2048.0
+    state = users * 4 * 3e6
+    activations = users * 8 * 4096 * 2
+    assert stored.kv == pytest.approx(latent + heads + state)
+    node = (12e9 + activations) / g + latent + heads / 8 + state / 4
+    assert stored.held(g) == pytest.approx(g * node)
+    assert stored.held(1.0) == pytest.approx(stored.total)
+    whole = memory_fraction(B200, shape, stored, Mapping(12.0, g))
+    assert whole == pytest.approx(node / B200.usable_bytes)
+    half = memory_fraction(B200, shape, stored, Mapping(6.0, g))
+    assert half == pytest.approx(node / 2 / B200.usable_bytes)
+
+
+@pytest.mark.parametrize("name", ["deepseek-v3", "llama-3.1-70b", "qwen3-next-80b-a3b", "kimi-k2"])
+def test_a_node_stores_what_it_reads(name: str) -> None:
+    """Where all of the context is read, one rule gives both (a state is read and written)."""
+    shape, context, bandwidth = load(name).shape(), 4000, 1e12
+    hardware = dataclasses.replace(B200, bandwidth_bytes_per_s=bandwidth).with_constants(
+        {"bandwidth_efficiency": 1.0}
+    )
+    hardware = dataclasses.replace(hardware, kv_bandwidth_efficiency=1.0, read_fraction=1.0)
+    for g in (1.0, 2.0, 8.0, 64.0):
+        time = temporal_time(hardware, shape, Mapping(float(shape.layers), g), Traffic(context))
+        held = memory(shape, context, 1, 16, 16).kv_held(g)
+        assert time.kv * bandwidth * g == pytest.approx(held)
+
+
+def test_a_group_does_not_make_room_for_a_latent_cache() -> None:
+    """128 users of 32,000 tokens of DeepSeek V3: 288 GB of cache, whole on each of 8 nodes."""
+    users = {"weights": "nvfp4", "context_tokens": 32_000, "concurrency": 128}
+    model = load("deepseek-v3")
+    shared = predict(model, B200, Deployment(layout=Layout(8), **users), changes=False)
+    assert not shared.fits
+    assert shared.bottleneck == "kv cache"
+    kv = 128 * 32_000 * 70_272
+    assert float(shared.memory.kv) == kv
+    assert float(shared.memory.kv_held(8.0)) == 8 * kv
+    piped = predict(model, B200, Deployment(layout=Layout(1, 8), **users), changes=False)
+    assert piped.fits
+    assert float(piped.memory_fraction) < float(shared.memory_fraction) / 1.5
+    found = predict(model, B200, Deployment(nodes=8, **users), changes=False)
+    assert found.fits and float(found.mapping.tensor_parallel) < 8.0
+    grouped = predict(load("llama-3.1-70b"), B200, Deployment(layout=Layout(8)), changes=False)
+    assert float(grouped.memory.kv_held(8.0)) == pytest.approx(float(grouped.memory.kv))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from archinfer.commands.validate import validate as validate_command
 from archinfer.errors import InputError
 from archinfer.fit import shipped_fit
 from archinfer.hardware import Hardware
+from archinfer.inverse import validate_inverse
 from archinfer.observations import load, usable
 from archinfer.report.validation import cells
 from archinfer.validation import (
@@ -199,6 +200,25 @@ def test_test_rows_are_predicted_from_the_profile_as_it_stands() -> None:
     )
 
 
+def test_coverage_by_model_counts_each_model_once() -> None:
+    """A model with two rows counts as much as one with a single row."""
+    rows = [r for r in usable_rows() if r.id in ("cs3-qwen3-32b-docs-1", "cs3-gpt-oss-120b")]
+    # The same model once more at a speed that no architecture reaches.
+    rows.append(replace(rows[0], id="too-fast", tokens_per_s=6e6))
+    _, used = predict_rows(rows, usable_rows())
+    found = validate_inverse(inverse_cases(used), samples=2048)
+    assert found["models"] == 2
+    for q in ("total_params", "active_params", "layers"):
+        inside = {r["id"]: r[q]["inside90"] for r in found["rows"]}
+        assert inside.pop("too-fast") is False
+        one, other = (float(v) for v in inside.values())
+        twice = float(found["rows"][0][q]["inside90"])
+        assert found["coverage90"][q] == pytest.approx((one + other) / 3)
+        assert found["coverage90_by_model"][q] == pytest.approx(
+            (twice / 2 + (one + other - twice)) / 2
+        )
+
+
 def test_inverse_cases_carry_what_an_analyst_knows() -> None:
     rows = [r for r in usable_rows() if r.profile in ("wse-2", "wse-3")]
     _, used = predict_rows(rows, usable_rows())
@@ -244,6 +264,30 @@ def test_coverage_below_the_floor_is_exit_code_one(
     assert "cover 0 % of the rows, less than the floor of 85 %" in err
     assert "(outside)" in out
     assert _run(capsys, *asked, "--floor", "0")[0] == 0
+
+
+def test_inverse_below_its_floor_is_exit_code_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rows.yaml"
+    # Six million tokens/s: no architecture reaches it, so that every truth is outside.
+    path.write_text(TEST_ROWS.replace("2600", "6000000"), encoding="utf-8")
+    asked = ("validate", "--test", str(path), "--floor", "0")
+    assert _run(capsys, *asked)[0] == 0
+    code, out, err = _run(capsys, *asked, "--inverse-floor", "0.5")
+    assert code == 1
+    for quantity in ("total_params", "active_params", "layers"):
+        assert (
+            f"of {quantity} hold the truth in 0 % of the rows, less than the floor of 50 %" in err
+        )
+    assert "1 row of 1 model\n" in out and "p95 / p05 none" in out
+
+
+def test_floor_of_the_inverse_needs_the_inverse() -> None:
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(validate_command)
+    with pytest.raises(InputError, match="--inverse-floor needs the inverse"):
+        app(["--no-inverse", "--inverse-floor", "0.5"], standalone_mode=False)
 
 
 def test_wrong_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,9 +77,11 @@ def compare(
     (null: no number is enough), mapping{tensor_parallel, stages, layers_per_stage},
     tokens_per_s{p05, p50, p95} (null where it does not fit), bottleneck, bandwidth_tokens_per_s
     (what reading at the peak bandwidth of the nodes that share a layer would allow), power_w
-    (null where unknown), memory_bytes, memory_fraction (of the fullest node), ceiling (null where
-    no number of nodes holds it){tokens_per_s{p05, p50, p95}, nodes, mapping{...}, bottleneck,
-    latency_share (the part of the time that no bandwidth shortens), power_w}.
+    (null where unknown), memory_bytes, memory_fraction (of the fullest node), usual_software
+    (whose speeds the profile describes), overlaps[] (hardware whose interval overlaps: the order
+    is not known), ceiling (null where no number of nodes holds it){tokens_per_s{p05, p50, p95},
+    nodes, mapping{...}, bottleneck, latency_share (the part of the time that no bandwidth
+    shortens), power_w}.
     """
     from archinfer.architecture import Architecture
     from archinfer.commands.common import (

@@ -75,6 +75,11 @@ def show(
     console = new_console()
     console.print(Text(f"{hardware.name}: {hardware.title}", style="bold"))
     console.print(Text(f"one node is a {hardware.node}; {hardware.execution} execution"))
+    if hardware.usual_software:
+        console.print(Text(f"constants are those of: {hardware.usual_software}"))
+    for other, factor, sd in hardware.software:
+        spread = f" (log sd {sd:.2g})" if sd else ""
+        console.print(Text(f"speed with {other}: x {factor:.3g}{spread}"))
     console.print()
     rows = [
         (row["key"], row["text"], f"{row['log_sd']:.2g}" if row["log_sd"] else "", row["source"])

@@ -40,8 +40,21 @@ def validate(
     ] = True,
     floor: Annotated[
         float,
-        typer.Option(min=0.0, max=1.0, help="Exit 1 if the 90 % intervals cover less than this."),
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Exit 1 if the 90 % intervals of speeds cover less than this share of the rows.",
+        ),
     ] = 0.85,
+    inverse_floor: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Exit 1 if the 90 % intervals of total, active or layers, inferred from each "
+            "speed, hold the truth in less than this share of the rows. Default: not held.",
+        ),
+    ] = None,
     plot: Annotated[str | None, typer.Option(metavar="FILE", help=PLOT_HELP)] = None,
     report: Annotated[str | None, typer.Option(metavar="FILE", help=REPORT_HELP)] = None,
     output: FormatOption = Format.table,
@@ -49,10 +62,13 @@ def validate(
     """Predict published speeds, each by a fit without that model, beside naive baselines."""
     from archinfer import observations as rows_of
     from archinfer.commands.pictures import check_targets, write_files
+    from archinfer.errors import InputError
     from archinfer.hardware import Hardware
     from archinfer.report.validation import HEADINGS, TITLE, cells, lines, markdown
-    from archinfer.validation import coverage_floor
+    from archinfer.validation import below_floor, coverage_floor
 
+    if inverse_floor is not None and not inverse:
+        raise InputError("--inverse-floor needs the inverse: it does not go with --no-inverse")
     check_targets(plot, report)
     known = rows_of.load(observations)
     if test is None:
@@ -100,13 +116,24 @@ def validate(
         print_table(new_console(), TITLE, HEADINGS, table, optional=("spec.", "nodes"))
         for line in lines(found):
             typer.echo(line)
+    failed = False
     if not coverage_floor(found.summary, floor):
+        failed = True
         covered = found.summary["coverage90"] or 0.0
         typer.echo(
             f"the 90 % intervals cover {100 * covered:.0f} % of the rows, less than the floor "
             f"of {100 * floor:.0f} %",
             err=True,
         )
+    if inverse_floor is not None and found.inverse is not None:
+        for quantity, held in below_floor(found.inverse, inverse_floor).items():
+            failed = True
+            typer.echo(
+                f"inverse: the 90 % intervals of {quantity} hold the truth in {100 * held:.0f} % "
+                f"of the rows, less than the floor of {100 * inverse_floor:.0f} %",
+                err=True,
+            )
+    if failed:
         raise typer.Exit(1)
 
 

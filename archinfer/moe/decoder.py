@@ -224,10 +224,14 @@ class Decoder:
         self.gate_up = new(n * 2 * width)
         self.inner = new(n * width)
         self.router_scores = new(n, c.experts)
-        self.expert_in = new(n, c.hidden_size)
-        self.expert_gate_up = new(n, 2 * expert)
-        self.expert_inner = new(n, expert)
-        self.expert_out = new(n, c.hidden_size)
+        slots = n * c.experts_per_token if c.moe_layers else 0
+        self.slots = np.arange(slots)
+        self.slot_order = np.empty_like(self.slots)
+        self.expert_in = new(slots, c.hidden_size)
+        self.expert_gate_up = new(slots, 2 * expert)
+        self.expert_inner = new(slots, expert)
+        self.expert_out = new(slots, c.hidden_size)
+        self.shared_out = new(n if shared else 0, c.hidden_size)
         self.last = new(batch, c.hidden_size)
         self.logits = new(batch, c.vocab_size)
         self.scratch = new(max(n * widest, batch * c.vocab_size))
@@ -409,49 +413,55 @@ class Decoder:
         self._linear(kind, inner, layer.down, out, count)
 
     def _moe(self, layer: Layer, x: Array, out: Array, count: Counters | None) -> None:
-        """out = shared experts + weighted sum of the routed experts of each token; x: (N, H)."""
+        """out = weighted sum of each token's routed experts + shared experts; x: (N, H)."""
         c = self.config
         scores = self._linear("router", x, layer.router, self.router_scores[: len(x)], count)
         experts, weights = route(scores, layer.router_bias, c)  # (N, k) each
         if count is not None:
             count.operation("route", weights, (scores,), reductions=1)
 
-        if c.shared_experts:
-            self._mlp("shared_experts", layer, x, out, count)
-        else:
-            out[...] = 0.0
-            if count is not None:
-                count.elementwise(out)
-
-        # Each chosen expert once, for all of its tokens.
-        by_expert = np.argsort(experts, axis=None, kind="stable")  # (N * k), slots by expert
-        token_of = by_expert // c.experts_per_token
-        weight_of = weights.reshape(-1, 1)[by_expert]
+        # A slot is a token at one of its experts; slots of the same expert stand together.
+        slots = experts.size  # N * k
+        by_expert = np.argsort(experts, axis=None, kind="stable")  # (N * k)
         tokens_of_expert = np.bincount(experts.reshape(-1), minlength=c.experts)  # (E)
-        hit = np.flatnonzero(tokens_of_expert)
+        hit = np.flatnonzero(tokens_of_expert).tolist()
+        ends = np.cumsum(tokens_of_expert)[hit].tolist()
+        parts = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
+        mine = self.expert_in[:slots]  # (N * k, H)
+        np.take(x, by_expert // c.experts_per_token, axis=0, out=mine, mode="clip")
         if count is not None:
             count.experts_hit.append(len(hit))
             count.expert_calls += len(hit)
-        at = 0
-        for expert in hit.tolist():
-            n = int(tokens_of_expert[expert])
-            tokens = token_of[at : at + n]
-            mine = np.take(x, tokens, axis=0, out=self.expert_in[:n], mode="clip")  # (n, H)
+            count.operation("dispatch", mine, (x, weights), dispatch_bytes=mine.nbytes)
+
+        # Each chosen expert once, for all of its tokens.
+        gate_up, inner = self.expert_gate_up[:slots], self.expert_inner[:slots]
+        result = self.expert_out[:slots]  # (N * k, H)
+        for expert, part in zip(hit, parts, strict=True):
+            weight = layer.expert_gate_up[expert]  # (2 M, H)
+            self._linear("experts", mine[part], weight, gate_up[part], count)
+        swiglu(gate_up, inner)
+        if count is not None:
+            count.elementwise(inner, gate_up)
+        for expert, part in zip(hit, parts, strict=True):
+            weight = layer.expert_down[expert]  # (H, M)
+            self._linear("experts", inner[part], weight, result[part], count)
+        result *= weights.reshape(-1, 1)[by_expert]
+
+        # Back to the order of the tokens, and added up over the experts of each.
+        back = self.slot_order[:slots]
+        back[by_expert] = self.slots[:slots]
+        by_token = np.take(result, back, axis=0, out=mine, mode="clip")
+        np.add.reduce(by_token.reshape(len(x), -1, c.hidden_size), axis=1, out=out)
+        if count is not None:
+            count.operation("combine", out, (result, weights), dispatch_bytes=result.nbytes)
+
+        if c.shared_experts:
+            shared = self.shared_out[: len(x)]
+            self._mlp("shared_experts", layer, x, shared, count)
+            out += shared
             if count is not None:
-                count.operation("dispatch", mine, (x, weights), dispatch_bytes=mine.nbytes)
-            gate_up, inner = self.expert_gate_up[:n], self.expert_inner[:n]  # (n, 2 M), (n, M)
-            self._linear("experts", mine, layer.expert_gate_up[expert], gate_up, count)
-            swiglu(gate_up, inner)
-            if count is not None:
-                count.elementwise(inner, gate_up)
-            result = self.expert_out[:n]  # (n, H)
-            self._linear("experts", inner, layer.expert_down[expert], result, count)
-            result *= weight_of[at : at + n]
-            out[tokens] += result
-            if count is not None:
-                moved = result.nbytes
-                count.operation("combine", out, (out, result, weights), dispatch_bytes=moved)
-            at += n
+                count.elementwise(out, out, shared)
 
     def _head(self, last: Array, count: Counters | None) -> Array:
         """Logits (B, V) of the residual stream of each sequence's last token (B, H)."""

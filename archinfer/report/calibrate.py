@@ -133,11 +133,22 @@ def sentences(found: Calibration) -> list[str]:
         f"Held-out shapes: median error {found.median_error:.1%}, worst {found.worst_error:.1%}; "
         f"{found.rounds} rounds; the median of repeated steps is {found.unrest:.0%} above the "
         "5 % quantile that counts.",
+        _range(found),
         "Seconds per byte, FLOP, layer, expert call and token stay on this machine.",
     ]
     if found.blind is not None:
         lines += _blind_sentences(found.blind)
     return lines
+
+
+def _range(found: Calibration) -> str:
+    timed = [p.point for p in (*found.fitted, *found.heldout)]
+    batches = [p.batch for p in timed]
+    contexts = [p.context_tokens for p in timed]
+    return (
+        f"Timed were batches of {min(batches)} to {max(batches)} and contexts of {min(contexts):,} "
+        f"to {max(contexts):,} tokens; what the constants say of larger ones is unchecked."
+    )
 
 
 def _blind_sentences(blind: BlindTest) -> list[str]:
@@ -178,11 +189,11 @@ def print_calibration(found: Calibration) -> None:
     from archinfer.report.tables import new_console
 
     console = new_console()
-    for line in sentences(found)[:4]:
+    for line in sentences(found)[:5]:
         console.print(Text(line))
     console.print()
     for title, headings, rows in tables(found):
         print_table(console, title, headings, rows)
-    for line in sentences(found)[4:]:
+    for line in sentences(found)[5:]:
         console.print(Text(line))
         console.print()

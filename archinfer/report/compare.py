@@ -88,6 +88,35 @@ def markdown_rows(entries: list[Entry]) -> tuple[list[str], list[list[str]]]:
     return ["model", *HEADINGS], [[e.model, *_cells(e)] for e in entries]
 
 
+FEW = 4
+"""Most machines whose software and overlaps are named one by one under the table."""
+
+
+def software_text(entries: list[Entry]) -> str:
+    """What a difference between the machines may be due to besides the machines; "" for one."""
+    machines = list({e.hardware.name: e.hardware for e in entries}.values())
+    if len(machines) < 2:
+        return ""
+    if len(machines) > FEW:
+        return (
+            "The constants of a profile are those of one software (archinfer hardware show NAME "
+            "names it), so machines differ in that as well. Where two intervals overlap, which "
+            "of the two is faster is not known."
+        )
+    said = "; ".join(f"{h.name}: {h.usual_software or 'not said'}" for h in machines)
+    text = f"Constants are those of one software each ({said}), so machines differ in that as well."
+    pairs = [
+        f"{e.hardware.name} and {other}"
+        + (f" on {e.model}" if len({x.model for x in entries}) > 1 else "")
+        for i, e in enumerate(entries)
+        for other in e.overlaps
+        if any(x.model == e.model and x.hardware.name == other for x in entries[i + 1 :])
+    ]
+    if pairs:
+        text += f" Intervals overlap, so which is faster is not known: {', '.join(pairs)}."
+    return text
+
+
 def print_entries(entries: list[Entry]) -> None:
     """One table a model."""
     from rich.text import Text
@@ -119,3 +148,7 @@ def print_entries(entries: list[Entry]) -> None:
             "any number of nodes, on how many, and the largest term of its time."
         )
     )
+    caveat = software_text(entries)
+    if caveat:
+        console.print()
+        console.print(Text(caveat))

@@ -270,6 +270,8 @@ def _posterior_part(answer: Answer) -> Markup:
     posterior = answer.posterior
     if posterior is None:
         return Markup("")
+    from archinfer.report.posterior import bits_text, nodes_text
+
     title = "What the observation taught"
     if not posterior.possible:
         return section(title, el("p", f"No probability statement: {posterior.reason}."))
@@ -284,6 +286,8 @@ def _posterior_part(answer: Answer) -> Markup:
         title,
         el("p", words),
         el("div", pictures, class_="four"),
+        el("p", bits_text(posterior)),
+        el("p", nodes_text(posterior)),
         _narrowing(posterior),
         [el("p", f"Note: {w}.") for w in posterior.warnings],
         [_comparison(c) for c in answer.comparisons],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from archinfer.report import calibrate as calibration_text
@@ -69,7 +70,7 @@ def validate_page(found: Validation, command: str = "") -> str:
     if inverse is not None and inverse["rows"]:
         widths = inverse["median_width"]
         held = [
-            f"{NAMES[q]} {error_text(share)} (spanning x {compact(widths[q], 2)})"
+            f"{NAMES[q]} {error_text(share)} (spanning x {compact(widths[q] or math.nan, 2)})"
             for q, share in inverse["coverage90"].items()
         ]
         told.append(

@@ -12,7 +12,14 @@ if TYPE_CHECKING:
     from archinfer.comparison import Comparison
     from archinfer.inference import Posterior
 
-__all__ = ["comparison_text", "posterior_rows", "print_posterior", "verdicts"]
+__all__ = [
+    "bits_text",
+    "comparison_text",
+    "nodes_text",
+    "posterior_rows",
+    "print_posterior",
+    "verdicts",
+]
 
 NAMES = {
     "total_params": "total parameters",
@@ -58,6 +65,34 @@ def posterior_rows(posterior: Posterior) -> tuple[list[str], list[list[str]]]:
             ]
         )
     return headings, rows
+
+
+def bits_text(posterior: Posterior) -> str:
+    """What a bit is here, and why bits do not add up."""
+    return (
+        "Bits: what the evidence taught about a quantity beyond the prior. One halves what is "
+        "plausible; with less than one a quantity is not identified. The quantities depend on "
+        "each other, so their bits do not add up; about everything at once, speculation, formats "
+        f"and users included, the speed taught {posterior.speed_bits:.1f}."
+    )
+
+
+def nodes_text(posterior: Posterior) -> str:
+    """What the prior assumes of the nodes: a belief about operators, not a measurement."""
+    from archinfer.inference import UTILISATION
+
+    hardware = posterior.question.hardware
+    nodes = f"{hardware.node}s"
+    if not hardware.spatial:
+        return (
+            f"Nodes: any number of {nodes} that holds the model is taken as likely as another, so "
+            "they tell of the total only what fits."
+        )
+    return (
+        f"Nodes: operators are taken to fill their {nodes}, needing {100 * UTILISATION[0]:.0f} to "
+        f"{100 * UTILISATION[1]:.0f} % of those in use and leaving few idle. This is assumed, not "
+        f"measured: what is said to be identified by nodes is wrong where {nodes} stand half empty."
+    )
 
 
 def verdicts(posterior: Posterior) -> list[str]:
@@ -129,21 +164,20 @@ def print_posterior(console: Console, posterior: Posterior) -> None:
         if len(shares_) > 1
     )
     accepted = posterior.quantiles("accepted_tokens")
-    prior = "the profile's law of speculation" if posterior.law is not None else "the range given"
+    low, high = posterior.question.speculation
+    prior = f"a range of {low:g} to {high:g}" if low < high else "as given"
+    if posterior.law is not None:
+        prior = "the profile's law of speculation"
     console.print(
         Text(
             f"Accepted tokens a pass {accepted[0]:.2f} < {accepted[2]:.2f} < {accepted[4]:.2f} "
-            f"(from {prior})"
+            f"({prior})"
             + (f"; {told}" if told else "")
             + f". Effective sample size {posterior.ess:,.0f}."
         )
     )
-    console.print(
-        Text(
-            "Bits: what the evidence taught beyond the prior; a quantity with less than one is "
-            "not identified."
-        )
-    )
+    console.print(Text(bits_text(posterior)))
+    console.print(Text(nodes_text(posterior)))
     console.print()
     console.print(
         Text("Which fact would narrow it (expected 90 % interval, as a factor)", style="bold")
@@ -156,7 +190,7 @@ def print_posterior(console: Console, posterior: Posterior) -> None:
         console.print(
             Text(
                 f"  note: half of the posterior is deeper than the {habits.layers[1]:.0f} layers "
-                "of the habits above: its prior extends the catalogue's depth to larger models"
+                "of the habits above: its prior lets a larger model grow in depth as in width"
             )
         )
     for warning in posterior.warnings:

@@ -293,9 +293,13 @@ def _memory(console: Console, row: Row) -> None:
     from rich.text import Text
 
     m = row.result.memory
+    held = float(m.kv_held(row.result.mapping.tensor_parallel))
+    copies = ""
+    if held > 1.001 * float(m.kv):
+        copies = f" (with the copies on the nodes that share a layer: {_bytes(held)})"
     console.print(
         Text(
-            f"Memory: weights {_bytes(float(m.weights))}, KV cache {_bytes(float(m.kv))}, "
+            f"Memory: weights {_bytes(float(m.weights))}, KV cache {_bytes(float(m.kv))}{copies}, "
             f"buffers {_bytes(float(m.other))}; {float(row.result.memory_fraction):.0%} of what "
             f"the fullest {row.result.hardware.node} has."
         )

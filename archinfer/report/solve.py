@@ -439,11 +439,12 @@ def print_answer_markdown(answer: Answer) -> None:
         ],
     )
     if answer.posterior is not None and answer.posterior.possible:
-        from archinfer.report.posterior import posterior_rows
+        from archinfer.report.posterior import bits_text, nodes_text, posterior_rows
 
         print()
         headings, told = posterior_rows(answer.posterior)
         print_markdown(headings, [list(row) for row in told])
+        print(f"\n{bits_text(answer.posterior)}\n\n{nodes_text(answer.posterior)}")
     if answer.architectures:
         print()
         headings, short = short_rows(answer.architectures)

@@ -83,12 +83,23 @@ def _transfer(t: dict[str, Any]) -> str:
 
 
 def _inverse(inverse: dict[str, Any]) -> list[str]:
-    out = [f"inverse, from each speed (and nodes, where published) alone: {len(inverse['rows'])}"]
+    models, rows = inverse["models"], len(inverse["rows"])
+    out = [
+        "inverse, from each speed (and nodes, where published) alone: "
+        f"{rows} {'row' if rows == 1 else 'rows'} of {models} "
+        f"{'model' if models == 1 else 'models'}",
+        f"  rows of one model fall together: a coverage is known to no more than "
+        f"{100 * (0.25 / models) ** 0.5:.0f} points at 50 % and "
+        f"{100 * (0.09 / models) ** 0.5:.0f} at 90 % (one standard error, models as units)",
+    ]
     for quantity, share in inverse["coverage90"].items():
         width = inverse["median_width"][quantity]
+        spans = "none" if width is None else f"{width:.3g}"
         out.append(
             f"  {quantity}: truth in the 90 % interval {error_text(share)}, in the 50 % interval "
-            f"{error_text(inverse['coverage50'][quantity])}; p95 / p05 {width:.3g}"
+            f"{error_text(inverse['coverage50'][quantity])} (of models "
+            f"{error_text(inverse['coverage90_by_model'][quantity])} and "
+            f"{error_text(inverse['coverage50_by_model'][quantity])}); p95 / p05 {spans}"
         )
     return out
 

@@ -1,0 +1,112 @@
+"""Parameters by component, and the limits of a sensible size, for every part of a layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from archinfer.errors import InputError
+from archinfer.shape import Cache
+
+__all__ = [
+    "COMPONENTS",
+    "CONV_STATE_BYTES",
+    "KEPT_COMPONENTS",
+    "MAX_EXPERTS",
+    "MAX_HEADS",
+    "MAX_LAYERS",
+    "MAX_VOCABULARY",
+    "MAX_WIDTH",
+    "MAX_WINDOW",
+    "OUTSIDE_COMPONENTS",
+    "STATE_BYTES",
+    "Memoryless",
+    "Piece",
+    "need",
+    "size_within",
+]
+
+COMPONENTS = (
+    "embedding",
+    "attention",
+    "indexer",
+    "ssm",
+    "dense_mlp",
+    "experts",
+    "shared",
+    "latent",
+    "router",
+    "norm",
+    "hyper",
+    "ngram_table",
+    "ngram_projection",
+    "other",
+    "lm_head",
+)
+"""Every component a count is broken into, in the order of printing."""
+
+OUTSIDE_COMPONENTS = frozenset({"embedding", "lm_head", "ngram_table"})
+"""Tables that usually stay at 16 bits when the layers are stored in fewer."""
+
+KEPT_COMPONENTS = OUTSIDE_COMPONENTS | {"norm", "router"}
+"""What stays at 16 bits when the matrices of the layers are stored in fewer: the tables, routers,
+and every vector (norms, biases, sinks), which counts as a norm here. The released files of
+gpt-oss, DeepSeek-V3 and others are so; their quantisers convert the matrices of linear layers."""
+
+STATE_BYTES = 4
+"""Recurrent state is kept at 32 bits (`mamba_ssm_cache_dtype`, fla's recurrent kernels)."""
+
+CONV_STATE_BYTES = 2
+"""The convolution's last inputs are activations: 16 bits."""
+
+MAX_WIDTH = 2**24
+MAX_HEADS = 2**14
+MAX_LAYERS = 10_000
+MAX_VOCABULARY = 2**28
+MAX_EXPERTS = 2**20
+MAX_WINDOW = 2**40
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """`count` parameters of one component; `vector`: outside matrix products."""
+
+    component: str
+    count: int
+    vector: bool = False
+
+
+def need(ok: bool, message: str) -> None:
+    if not ok:
+        raise InputError(message)
+
+
+def size_within(what: str, value: object, high: int, low: int = 1) -> None:
+    """Refuse what is no whole number in [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(f"{what} must be a whole number, found {value!r}")
+    if not low <= value <= high:
+        raise InputError(f"{what} must be between {low} and {high}, found {value}")
+
+
+class Memoryless:
+    """A mixer without the kinds of memory that it does not name itself."""
+
+    __slots__ = ()
+
+    def caches(self) -> tuple[Cache, ...]:
+        """Keys and values of one layer: none."""
+        return ()
+
+    def indexer_caches(self) -> tuple[Cache, ...]:
+        """Keys of a sparse-attention indexer: none."""
+        return ()
+
+    def state_bytes(self) -> int:
+        """Recurrent and convolution state of a sequence: none."""
+        return 0
+
+    @property
+    def state_shards(self) -> float:
+        """Ways in which tensor parallelism can split the state: by its heads or channels."""
+        return inf
