@@ -181,11 +181,15 @@ def _not_identified(answer: Answer, marginals: dict[str, Marginal]) -> str:
         told = [f"{NAMES[n]} ({marginals[n].information_bits:.1f} bits)" for n in loose]
         sentences.append(f"Not identified: {_listed(told)}.")
     if by_nodes:
-        told = [f"{NAMES[n]} {marginals[n].speed_bits:.1f}" for n in by_nodes]
+        bits = _listed([f"{marginals[n].speed_bits:.1f}" for n in by_nodes])
+        why = (
+            f"the number of {node}s, which are assumed to be filled"
+            if answer.question.hardware.spatial
+            else f"what fits on that many {node}s"
+        )
         sentences.append(
-            f"{_capital(_listed([NAMES[n] for n in by_nodes]))}: what is known of them comes from "
-            f"the number of {node}s, which nobody pays for to leave empty. The speed taught fewer "
-            f"bits than the nodes: {_listed(told)}; one is needed to identify a quantity."
+            f"Of {_listed([NAMES[n] for n in by_nodes])} it taught {bits} bits; one bit would "
+            f"identify a quantity. What is known of them comes from {why}."
         )
     return " ".join(sentences)
 

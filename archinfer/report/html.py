@@ -35,19 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["predict_page", "solve_page"]
 
-BITS = (
-    "Bits: how much was learnt; one bit halves what is plausible, and a quantity with less than "
-    "one counts as not identified."
-)
-
 LIKELY = (
     "Most likely: probabilities over models shaped like the open ones of today. They replace the "
     "hard habits, so they may reach beyond an end that a habit draws."
-)
-
-NODES_TEACH = (
-    "Identified by the nodes: that rests on how deployments are sized (a {node} is not paid for "
-    "to stay empty) and on the shapes of models built today, not on the speed."
 )
 
 
@@ -172,6 +162,8 @@ def _verdict(interval: Interval, kinds: dict[str, str], marginal: Marginal | Non
 
 
 def _pinned(answer: Answer) -> Markup:
+    from archinfer.report.posterior import bits_text, nodes_text
+
     kinds = _kinds(answer)
     posterior = answer.posterior
     marginals = posterior.marginals if posterior is not None and posterior.possible else {}
@@ -197,16 +189,9 @@ def _pinned(answer: Answer) -> Markup:
         ),
         el("li", el("span", "request", class_="chip request"), " you asked for it."),
     )
-    by_nodes = [
-        NODES_TEACH
-        for m in marginals.values()
-        if m.identified and not m.given and m.nodes_bits > m.speed_bits
-    ][:1]
-    said = [el("p", text.format(node=answer.question.hardware.node)) for text in by_nodes]
-    if marginals:
-        said.insert(0, el("p", LIKELY))
-    if any(not m.given for m in marginals.values()):
-        said.append(el("p", BITS))
+    said: list[Markup] = []
+    if posterior is not None and marginals:
+        said = [el("p", text) for text in (LIKELY, bits_text(posterior), nodes_text(posterior))]
     return join(table(caption, headings, rows), legend, said, _reads(answer, marginals))
 
 
@@ -270,7 +255,6 @@ def _posterior_part(answer: Answer) -> Markup:
     posterior = answer.posterior
     if posterior is None:
         return Markup("")
-    from archinfer.report.posterior import bits_text, nodes_text
 
     title = "What the observation taught"
     if not posterior.possible:
@@ -286,8 +270,6 @@ def _posterior_part(answer: Answer) -> Markup:
         title,
         el("p", words),
         el("div", pictures, class_="four"),
-        el("p", bits_text(posterior)),
-        el("p", nodes_text(posterior)),
         _narrowing(posterior),
         [el("p", f"Note: {w}.") for w in posterior.warnings],
         [_comparison(c) for c in answer.comparisons],
