@@ -3,7 +3,8 @@
 A block opens with a line of three backticks and `console`; its first line is `$ archinfer ...`
 (run in a new process, 100 columns, no colour) and all that follows is replaced. Run without
 arguments to rewrite the files, with --check to list blocks that differ: words must be equal,
-numbers within 2 % (sampled figures move a little between versions of NumPy).
+numbers within 2 % (sampled figures move a little between versions of NumPy). With --pictures it
+draws docs/images instead, all but calibrate.png, which shows a measurement.
 Blocks whose opening line says `console-once` (measurements of a machine) are left alone.
 """
 
@@ -21,6 +22,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```console\n\$ (archinfer[^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PICTURES = {
+    "predict.png": "predict gpt-oss-120b qwen3-235b-a22b kimi-k2 --hardware b200 --nodes 8",
+    "solve.png": "solve",
+    "solve-observed.png": "solve --observed 750 --nodes 88",
+    "validate.png": "validate --no-inverse",
+}
 NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*")
 
 
@@ -76,11 +83,22 @@ def blocks(text: str) -> Iterator[re.Match[str]]:
     return BLOCK.finditer(text)
 
 
+def draw() -> None:
+    """Draw every picture of docs/images that is no measurement."""
+    for name, command in PICTURES.items():
+        run(f"archinfer {command} --plot {ROOT / 'docs' / 'images' / name}")
+
+
 def main() -> int:
     """Rewrite or check; the exit code is the number of blocks that differ (with --check)."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
-    check = parser.parse_args().check
+    parser.add_argument("--pictures", action="store_true")
+    asked = parser.parse_args()
+    if asked.pictures:
+        draw()
+        return 0
+    check = asked.check
     texts = {path: path.read_text(encoding="utf-8") for path in files()}
     commands = list(dict.fromkeys(m[1] for text in texts.values() for m in blocks(text)))
     with ThreadPoolExecutor(2) as pool:

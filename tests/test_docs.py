@@ -64,3 +64,13 @@ def test_every_public_name_has_a_docstring() -> None:
             if not ast.get_docstring(node):  # type: ignore[arg-type]
                 silent.append(name)
     assert silent == []
+
+
+def test_pictures_are_there_and_shown() -> None:
+    shown = set()
+    for path in render.files():
+        for target in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", path.read_text(encoding="utf-8")):
+            shown.add((path.parent / target).resolve())
+    drawn = set((ROOT / "docs" / "images").iterdir())
+    assert shown == drawn
+    assert {p.name for p in drawn} - {"calibrate.png"} == set(render.PICTURES)

@@ -359,7 +359,6 @@ def _catalogue_marks(x: Axis, y: Axis, notes: list[Note]) -> list[Mark]:
         Points(
             [a for _, a, _ in shown],
             [n for _, _, n in shown],
-            colour="orange",
             label="open models",
             names=names_that_fit(shown, x, y, notes, NAMED),
         )
@@ -415,8 +414,9 @@ def nodes_panel(answer: Answer) -> Panel:
     span = answer.ranges["layers"]
     kinds: dict[str, str] = {c.name: c.kind for c in constraints(question)}
     for end, at, dx in ((span.low, columns[0], -7.0), (span.high, columns[-1], 9.0)):
-        kind = " and ".join(kinds_of(end.by, kinds))
-        word = f"{plain_name(end.by)} ({kind})" if kind else plain_name(end.by)
+        kind = kinds_of(end.by, kinds)
+        # Of several together the names alone fill the height.
+        word = f"{plain_name(end.by)} ({kind[0]})" if len(kind) == 1 else plain_name(end.by)
         marks.append(Note(float(at), 0.5 * top, word, angle=90.0, dx=dx))
     text = (
         f"Feasible layers from {span.low.value:.0f} ({span.low.by}) to {span.high.value:.0f} "
