@@ -277,6 +277,7 @@ class Hardware:
 
         Raises:
             UnknownNameError: neither a shipped name nor something that looks like a path.
+            InputError: several names.
             FileError: a file that cannot be used, with line, key, found and expected.
         """
         text = os.fspath(name_or_path)
@@ -287,6 +288,11 @@ class Hardware:
         looks_like_path = any(s in text for s in separators) or text.endswith((".yaml", ".yml"))
         if looks_like_path or (text and os.path.exists(text)):
             return cls.read(text)
+        if "," in text:
+            raise InputError(
+                f"expected one hardware profile, found {text!r}; several are set side by side by "
+                f"archinfer compare MODEL --hardware {text}"
+            )
         raise UnknownNameError("hardware", text, shipped)
 
     @classmethod

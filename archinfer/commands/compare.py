@@ -78,9 +78,9 @@ def compare(
     tokens_per_s{p05, p50, p95} (null where it does not fit), bottleneck, bandwidth_tokens_per_s
     (what the memory bandwidth of the nodes alone would allow), power_w (null where unknown),
     memory_bytes, memory_fraction (of the fullest node), usual_software (whose speeds the profile
-    describes), overlaps[] (hardware whose interval overlaps: the order is not known), ceiling (null where no number of nodes
-    holds it){tokens_per_s{p05, p50, p95}, nodes, mapping{...}, bottleneck, latency_share (the
-    part of the time that no bandwidth shortens), power_w}.
+    describes), overlaps[] (hardware whose interval overlaps: the order is not known), ceiling
+    (null where no number of nodes holds it){tokens_per_s{p05, p50, p95}, nodes, mapping{...},
+    bottleneck, latency_share (the part of the time that no bandwidth shortens), power_w}.
     """
     from archinfer.commands.common import (
         print_csv,

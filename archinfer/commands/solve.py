@@ -18,6 +18,7 @@ from archinfer.commands.common import (
 from archinfer.commands.pictures import PLOT_HELP, REPORT_HELP
 
 if TYPE_CHECKING:
+    from archinfer.answer import Answer
     from archinfer.comparison import Comparison
     from archinfer.hardware import Hardware
     from archinfer.inference import Posterior
@@ -134,6 +135,8 @@ def solve(
 
     With no options: 750 tokens/s for one user on 88 WSE-3 wafers.
     """
+    from dataclasses import replace
+
     from archinfer.answer import answer
     from archinfer.commands.common import hardware_with, print_csv, print_json
     from archinfer.commands.pictures import check_targets, write_files
@@ -144,9 +147,11 @@ def solve(
         raise InputError("--tokens-per-second is a target and --observed a measurement: give one")
     if physics_only and sparsity is not None:
         raise InputError("--sparsity is a habit of design: it does not go with --physics-only")
+    nodes_tried: str | None = None
     if nodes is None:
         founding = hardware == FOUNDING_HARDWARE and observed is None
         nodes = FOUNDING_NODES if founding else UNKNOWN_NODES
+        nodes_tried = None if founding else nodes
     profile, overrides = hardware_with(hardware, set_ or [])
     target = None if observed is not None else tokens_per_second or FOUNDING_SPEED
     question = _question(
@@ -178,14 +183,14 @@ def solve(
     if compare and not question.observed:
         raise InputError("--compare explains an observed speed: it goes with --observed")
     found = answer(question, architectures)
+    if nodes_tried is not None:
+        found = replace(found, notes=(*found.notes, *_nodes_tried(found, nodes_tried)))
     if emit is not None:
         from archinfer.emit import emit as write
 
         for path in write(found.architectures, question, emit):
             typer.echo(f"wrote {path}", err=True)
     if question.observed:
-        from dataclasses import replace
-
         from archinfer.inference import infer
 
         users = float(question.concurrency)
@@ -218,6 +223,18 @@ def solve(
         from archinfer.report.solve import print_answer
 
         print_answer(found, explain)
+
+
+def _nodes_tried(found: Answer, nodes: str) -> tuple[str, ...]:
+    """A note where node counts that nobody asked for bound the answer."""
+    low, _, high = nodes.partition(":")
+    bounds = [i.high.by for i in found.ranges.values()]
+    if found.question.observed or not any("capacity" in by for by in bounds):
+        return ()
+    return (
+        f"--nodes was not given, so {low} to {high} {found.question.hardware.node}s were tried; "
+        "more of them would hold more",
+    )
 
 
 def _question(hardware: Hardware, nodes: str, mapping: str | None, **asked: Any) -> Question:
