@@ -311,7 +311,11 @@ class Hardware:
         for figure in figures:
             if isinstance(figure.value, tuple):
                 if figure.key == _SYNC:
-                    sizes, times = zip(*figure.value, strict=True)
+                    table = figure.value
+                    if table[0][0] > 1.0:
+                        # A node alone waits for nobody.
+                        table = ((1.0, 0.0), *table)
+                    sizes, times = zip(*table, strict=True)
                     values |= {"sync_group_sizes": sizes, "sync_latency_s": times}
                 else:
                     values["accepted_low"], values["accepted_high"] = figure.value[0]

@@ -276,6 +276,13 @@ def test_made_up_hardware_through_every_command(
         ["solve", *on, "--nodes", "1:32", "--observed", "300", "--format", "json"],
         ["fit", *on, "--observations", str(rows), "--save", str(fitted)],
         ["predict", "llama-3.1-8b", "--hardware", str(fitted)],
+        ["hardware", "lint", str(fitted)],
+        ["compare", "kimi-k2", "llama-3.1-8b", "--hardware", f"{path},{fitted}", "--nodes", "64"],
+        ["solve", "--hardware", str(fitted), "--nodes", "16", "--observed", "300"],
+        ["solve", *on, "--nodes", "16", "--report", str(tmp_path / "a.html")],
+        ["predict", "llama-3.1-8b", *on, "--plot", str(tmp_path / "a.svg")],
+        ["solve", *on, "--nodes", "16", "--emit", str(tmp_path / "emitted")],
+        ["predict", "llama-3.1-8b", *on, "--set", "memory.bandwidth=1 PB/s"],
     ]
     for words in commands:
         done = run(capsys, *words)
@@ -283,6 +290,10 @@ def test_made_up_hardware_through_every_command(
         assert done.out.strip(), words
     document = json.loads(run(capsys, "predict", "llama-3.1-70b", *on, "--format", "json").out)
     assert document["results"][0]["fits"]
+    emitted = sorted((tmp_path / "emitted").iterdir())
+    assert emitted and run(capsys, "predict", str(emitted[0] / "config.json"), *on).code == 0
+    shown = json.loads(run(capsys, "hardware", "show", str(path), "--format", "json").out)
+    assert (shown["usual_software"], shown["software"]) == (None, [])
     compared = run(capsys, "compare", "llama-3.1-70b", *on, "--format", "json").out
     assert json.loads(compared)["results"][0]["power_w"] is None
 
