@@ -99,7 +99,8 @@ def variant_lines(answer: Answer) -> list[str]:
             found = (
                 f"up to {compact(v.ranges['total_params'][1])} total and "
                 f"{compact(v.ranges['active_params'][1])} active, "
-                f"{layers[0]:.0f} to {layers[1]:.0f} layers"
+                + (f"{layers[0]:.0f} to " if layers[0] < layers[1] else "")
+                + f"{layers[1]:.0f} layer{'' if layers[1] == 1 else 's'}"
             )
         lines.append(f"{v.text[0].upper()}{v.text[1:]}: {found}.")
     return lines
