@@ -309,6 +309,19 @@ class ConstraintOutput(BaseModel):
     text: str
 
 
+class VariantRanges(BaseModel):
+    total_params: Ends
+    active_params: Ends
+    layers: Ends
+
+
+class VariantOutput(BaseModel):
+    name: str = Field(description="no speculation, or the name of a software")
+    text: str
+    feasible: bool
+    ranges: VariantRanges | None = Field(description="null where nothing is feasible")
+
+
 class SolveOutput(BaseModel):
     """`archinfer solve --format json`."""
 
@@ -320,6 +333,10 @@ class SolveOutput(BaseModel):
     sensitivity: list[SensitivityOutput]
     posterior: PosteriorOutput | None = Field(description="null without --observed")
     comparisons: list[ComparisonOutput] = Field(description="one for each --compare")
+    variants: list[VariantOutput] = Field(
+        description="what a target allows without speculation, and with faster software that the "
+        "profile knows; empty with --observed"
+    )
     conflict: ConflictOutput | None = Field(description="null where something is feasible")
     constraints: list[ConstraintOutput]
     notes: list[str]

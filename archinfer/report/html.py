@@ -64,6 +64,7 @@ def solve_page(answer: Answer, command: str = "") -> str:
         return page(
             headline(answer),
             _conflict(answer),
+            *_variants(answer),
             _posterior_part(answer),
             _constraints(answer),
             _sources(answer),
@@ -72,6 +73,7 @@ def solve_page(answer: Answer, command: str = "") -> str:
     return page(
         headline(answer),
         _lead(answer),
+        *_variants(answer),
         el("p", "Assumed: ", assumptions(answer), class_="soft"),
         _open(answer),
         section("What is pinned, by what, and how surely", _pinned(answer)),
@@ -92,6 +94,12 @@ def solve_page(answer: Answer, command: str = "") -> str:
         _sources(answer),
         command=command,
     )
+
+
+def _variants(answer: Answer) -> list[Markup]:
+    from archinfer.report.solve import variant_lines
+
+    return [el("p", line) for line in variant_lines(answer)]
 
 
 def _lead(answer: Answer) -> Markup:
