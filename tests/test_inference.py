@@ -336,7 +336,7 @@ class TestAnswer:
     @pytest.mark.parametrize(
         ("changes", "words"),
         [
-            ({"total": (2e12, 4e12), "active": (5e12, 6e12)}, "total 2e+12:4e+12 and active"),
+            ({"total": (2e12, 4e12), "active": (5e12, 6e12)}, "total 2T:4T and active 5T:6T"),
             ({"tokens_per_s": 1e8}, "answers at 1e+08 tokens/s"),
             ({"total": (1e9, 2e9)}, "fits and fills 88 wafers"),
             ({"layers": (20, 10**4), "active": (1e17, 2e17)}, "excludes it"),
