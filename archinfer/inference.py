@@ -464,7 +464,12 @@ class _Model:
         held = np.floor(self.question.hardware.usable_bytes * layers / np.asarray(stored.total))
         fits = held >= 1.0
         needed = np.ceil(layers / np.clip(held, 1.0, layers))
-        most = np.minimum(needed * (UTILISATION[1] / UTILISATION[0]), high + 1.0)
+        # Those in use are ceil(L / m), m = ceil(L / bought): no more than `high` where m is at
+        # least ceil(L / high), whatever else is bought.
+        deepest = np.ceil(layers / high)
+        with np.errstate(divide="ignore"):
+            bought_end = np.ceil(layers / (deepest - 1.0))
+        most = np.minimum(needed * (UTILISATION[1] / UTILISATION[0]), bought_end)
         room = most / needed
         possible = fits & (room > 1.0)
         room = np.where(possible, room, 2.0)
