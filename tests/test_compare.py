@@ -313,14 +313,3 @@ def test_a_target_on_gpus_says_with_what(capsys: pytest.CaptureFixture[str]) -> 
         assert "times as fast): nothing." in " ".join(done.out.split())
     observed = [*words[:3], "--observed", "300", "--nodes", "8", "--format", "json"]
     assert json.loads(run(capsys, *observed).out)["variants"] == []
-
-
-def test_nodes_that_nobody_asked_for_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
-    note = "--nodes was not given, so 1 to 128 chips were tried; more of them would hold more"
-    lpu = ["solve", "--hardware", "groq-lpu-v1", "--format", "json"]
-    assert note in json.loads(run(capsys, *lpu).out)["notes"]
-    assert note not in json.loads(run(capsys, *lpu, "--nodes", "1:128").out)["notes"]
-    # What binds on GPUs is the speed: more of them would not help.
-    assert json.loads(run(capsys, "solve", "--hardware", "b200", "--format", "json").out)[
-        "notes"
-    ] == []  # fmt: skip
