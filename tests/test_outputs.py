@@ -179,7 +179,7 @@ def test_nodes_that_nobody_asked_for_are_no_bound(capsys: pytest.CaptureFixture[
     asked = json.loads(run(capsys, "solve", *QUICK, "--nodes", "1:128", "--format", "json").out)
     assert asked["question"]["nodes_known"] is True
     assert asked["ranges"]["nodes"]["high_bound_by"] == "nodes asked"
-    assert "1 to 128 wse-3 wafers" in run(capsys, "solve", *QUICK, "--nodes", "1:128").out
+    assert "1 to 128 wse-3 wafers" in flat(run(capsys, "solve", *QUICK, "--nodes", "1:128").out)
 
 
 # --- accepted tokens beyond the range
