@@ -25,9 +25,11 @@ __all__ = [
     "Conflict",
     "Relaxation",
     "Sensitivity",
+    "Variant",
     "answer",
     "conflict",
     "sensitivity",
+    "variants",
 ]
 
 NAMES = {"total": "total parameters", "active": "active parameters", "layers": "layers"}
@@ -136,6 +138,73 @@ def sensitivity(question: Question, design: Design) -> tuple[Sensitivity, ...]:
 
 
 @dataclass(frozen=True)
+class Variant:
+    """What a target allows with other means than those assumed.
+
+    Attributes:
+        name: short key: "no speculation", or the name of a software.
+        text: the means, in words.
+        ranges: total_params, active_params, layers as (low, high); empty where infeasible.
+    """
+
+    name: str
+    text: str
+    ranges: dict[str, tuple[float, float]]
+
+    @property
+    def feasible(self) -> bool:
+        """Whether any model is possible."""
+        return bool(self.ranges)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON keys of `variants[]`."""
+        ranges = {name: {"low": low, "high": high} for name, (low, high) in self.ranges.items()}
+        return {
+            "name": self.name,
+            "text": self.text,
+            "feasible": self.feasible,
+            "ranges": ranges or None,
+        }
+
+
+def variants(question: Question) -> tuple[Variant, ...]:
+    """What a target allows without speculation, and with faster software that the profile knows.
+
+    A software is a factor of speed (`Hardware.software`): with one of f a target of v is reached
+    where the usual software reaches v / f. Empty for an observed speed.
+    """
+    if question.observed:
+        return ()
+    asked: list[tuple[str, str, Question]] = []
+    low, high = question.speculation
+    if low <= 1.0 < high:
+        text = "without speculation (1 accepted token a pass)"
+        asked.append(("no speculation", text, question.with_(speculation=(1.0, 1.0))))
+    hardware = question.hardware
+    for name, factor, _ in hardware.software:
+        if factor <= 1.0:
+            continue
+        usual = f" in place of {hardware.usual_software}" if hardware.usual_software else ""
+        throughput = question.throughput_tokens_per_s
+        faster = question.with_(
+            tokens_per_s=question.tokens_per_s / factor,
+            throughput_tokens_per_s=None if throughput is None else throughput / factor,
+        )
+        asked.append((name, f"with {name}{usual} ({factor:.3g} times as fast)", faster))
+    return tuple(Variant(name, text, _spans(solve(other))) for name, text, other in asked)
+
+
+def _spans(region: Region) -> dict[str, tuple[float, float]]:
+    if not region.feasible:
+        return {}
+    return {
+        "total_params": (float(region.total_low.min()), float(region.total_high.max())),
+        "active_params": (float(region.active_low.min()), float(region.active_high.max())),
+        "layers": (float(region.slices.layers.min()), float(region.slices.layers.max())),
+    }
+
+
+@dataclass(frozen=True)
 class Answer:
     """Everything that `archinfer solve` says.
 
@@ -150,6 +219,7 @@ class Answer:
         sensitivity: what the speed reads of each quantity, around the first architecture.
         posterior: what an observed speed says, else None.
         comparisons: why the observed speed differs from those of known models.
+        variants: what a target allows with other means than those assumed.
     """
 
     question: Question
@@ -162,6 +232,7 @@ class Answer:
     architectures_wanted: int = 0
     posterior: Any = None
     comparisons: tuple[Any, ...] = ()
+    variants: tuple[Variant, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -219,6 +290,7 @@ class Answer:
             "sensitivity": [s.to_dict() for s in self.sensitivity],
             "posterior": None if self.posterior is None else self.posterior.to_dict(),
             "comparisons": [c.to_dict() for c in self.comparisons],
+            "variants": [v.to_dict() for v in self.variants],
             "conflict": None if self.conflict is None else self.conflict.to_dict(),
             "constraints": [
                 {"name": c.name, "kind": c.kind, "text": c.text} for c in constraints(q)
@@ -245,7 +317,7 @@ def answer(question: Question, architectures: int = 8) -> Answer:
     """
     region = solve(question)
     if not region.feasible:
-        return Answer(question, region, {}, {}, (), conflict(question))
+        return Answer(question, region, {}, {}, (), conflict(question), variants=variants(question))
     found = tuple(designs(region, architectures))
     most = int(region.slices.nodes.max())
     node, fewest, last = question.hardware.node, *question.nodes
@@ -268,6 +340,7 @@ def answer(question: Question, architectures: int = 8) -> Answer:
         None,
         sensitivity(question, found[0]) if found else (),
         architectures,
+        variants=variants(question),
         notes=tuple(notes),
     )
 

@@ -82,10 +82,15 @@ class _Speculation(_Strict):
     spread: _Log
 
 
+class _ByExecution(_Strict):
+    spatial: _Speculation
+    temporal: _Speculation
+
+
 class _Default(_Strict):
     software_log_sd: _Sd
     noise: _Log
-    speculation: _Speculation
+    speculation: _ByExecution
 
 
 class _Profile(_Strict):
@@ -130,7 +135,7 @@ def fit_prior(hardware: Hardware) -> Prior:
     sources = {f.key: f.source for f in hardware.figures}
     sources |= {} if own is None else {n: c.source for n, c in own.constants.items()}
     default = shipped.default
-    speculation = (own and own.speculation) or default.speculation
+    speculation = (own and own.speculation) or getattr(default.speculation, hardware.execution)
     return Prior(
         constants=constants,
         software_log_sd=(own and own.software_log_sd) or default.software_log_sd,

@@ -277,6 +277,7 @@ class Hardware:
 
         Raises:
             UnknownNameError: neither a shipped name nor something that looks like a path.
+            InputError: several names.
             FileError: a file that cannot be used, with line, key, found and expected.
         """
         text = os.fspath(name_or_path)
@@ -287,6 +288,11 @@ class Hardware:
         looks_like_path = any(s in text for s in separators) or text.endswith((".yaml", ".yml"))
         if looks_like_path or (text and os.path.exists(text)):
             return cls.read(text)
+        if "," in text:
+            raise InputError(
+                f"expected one hardware profile, found {text!r}; several are set side by side by "
+                f"archinfer compare MODEL --hardware {text}"
+            )
         raise UnknownNameError("hardware", text, shipped)
 
     @classmethod
@@ -305,7 +311,11 @@ class Hardware:
         for figure in figures:
             if isinstance(figure.value, tuple):
                 if figure.key == _SYNC:
-                    sizes, times = zip(*figure.value, strict=True)
+                    table = figure.value
+                    if table[0][0] > 1.0:
+                        # A node alone waits for nobody.
+                        table = ((1.0, 0.0), *table)
+                    sizes, times = zip(*table, strict=True)
                     values |= {"sync_group_sizes": sizes, "sync_latency_s": times}
                 else:
                     values["accepted_low"], values["accepted_high"] = figure.value[0]

@@ -65,6 +65,7 @@ from archinfer.question import Question, Range
 from archinfer.shape import DENSE_CHAIN, FloatArray, ModelShape, Number
 from archinfer.solver import widest_group
 from archinfer.speculation import SpeculationLaw, speculative_time
+from archinfer.units import format_quantity
 from archinfer.work import Memory, memory
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ FAR = 6.0
 """Scales of the noise beyond which a speed is not explained: Student's t with 4 degrees of
 freedom has 0.4 % there."""
 
-EXPLAINED = 0.1
+EXPLAINED = 0.5
 """Least posterior probability that a speed is explained, for an answer to be given."""
 
 LAYERS_CAP = 512
@@ -464,7 +465,12 @@ class _Model:
         held = np.floor(self.question.hardware.usable_bytes * layers / np.asarray(stored.total))
         fits = held >= 1.0
         needed = np.ceil(layers / np.clip(held, 1.0, layers))
-        most = np.minimum(needed * (UTILISATION[1] / UTILISATION[0]), high + 1.0)
+        # Those in use are ceil(L / m), m = ceil(L / bought): no more than `high` where m is at
+        # least ceil(L / high), whatever else is bought.
+        deepest = np.ceil(layers / high)
+        with np.errstate(divide="ignore"):
+            bought_end = np.ceil(layers / (deepest - 1.0))
+        most = np.minimum(needed * (UTILISATION[1] / UTILISATION[0]), bought_end)
         room = most / needed
         possible = fits & (room > 1.0)
         room = np.where(possible, room, 2.0)
@@ -975,8 +981,8 @@ def _warnings(posterior: Posterior, target_ess: float) -> tuple[str, ...]:
     assert expected is not None
     if question.observed and expected["tail"] < TAIL:
         found.append(
-            f"{question.tokens_per_s:g} tokens/s is far from what models of the prior reach on "
-            f"these nodes ({expected['p05']:.3g} to {expected['p95']:.3g}): the answer rests on "
+            f"{question.tokens_per_s:,.6g} tokens/s is far from what models of the prior reach on "
+            f"these nodes ({expected['p05']:,.0f} to {expected['p95']:,.0f}): the answer rests on "
             "the tails of the prior, or something else limits the speed"
         )
     unused = [
@@ -1138,8 +1144,8 @@ def _impossible(question: Question, level: int, draws: Draws[_Kept]) -> str:
     alive = np.isfinite(draws.log_weights)
     slow, fast = quantiles(batch.tokens_per_s[alive], _equal(int(alive.sum())), (0.05, 0.95))
     return (
-        f"no model that fits answers at {question.tokens_per_s:g} tokens/s: those tried reach "
-        f"{slow:.3g} to {fast:.3g}, and noise of more than {FAR:g} of its scales would have to "
+        f"no model that fits answers at {question.tokens_per_s:,.6g} tokens/s: those tried reach "
+        f"{slow:,.0f} to {fast:,.0f}, and noise of more than {FAR:g} of its scales would have to "
         "make up the rest"
     )
 
@@ -1149,5 +1155,5 @@ def _equal(count: int) -> FloatArray:
 
 
 def _spell(limits: Range | tuple[int, int]) -> str:
-    low, high = limits
-    return f"{low:g}" if low == high else f"{low:g}:{high:g}"
+    low, high = (format_quantity(v, "count") for v in limits)
+    return low if low == high else f"{low}:{high}"

@@ -63,6 +63,8 @@ class Covariance(BaseModel):
 
 
 class SoftwareFactor(BaseModel):
+    """How much faster one software is than the usual one on the same machine."""
+
     name: str
     factor: float = Field(description="its speed over that of the usual software")
     log_sd: float = Field(description="standard deviation of its natural logarithm")
@@ -309,6 +311,23 @@ class ConstraintOutput(BaseModel):
     text: str
 
 
+class VariantRanges(BaseModel):
+    """What is feasible under one variant of the question."""
+
+    total_params: Ends
+    active_params: Ends
+    layers: Ends
+
+
+class VariantOutput(BaseModel):
+    """The question again with other speculation or software."""
+
+    name: str = Field(description="no speculation, or the name of a software")
+    text: str
+    feasible: bool
+    ranges: VariantRanges | None = Field(description="null where nothing is feasible")
+
+
 class SolveOutput(BaseModel):
     """`archinfer solve --format json`."""
 
@@ -320,6 +339,10 @@ class SolveOutput(BaseModel):
     sensitivity: list[SensitivityOutput]
     posterior: PosteriorOutput | None = Field(description="null without --observed")
     comparisons: list[ComparisonOutput] = Field(description="one for each --compare")
+    variants: list[VariantOutput] = Field(
+        description="what a target allows without speculation, and with faster software that the "
+        "profile knows; empty with --observed"
+    )
     conflict: ConflictOutput | None = Field(description="null where something is feasible")
     constraints: list[ConstraintOutput]
     notes: list[str]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from archinfer.family import FamilyRules
 from archinfer.hardware import Hardware
 from archinfer.question import Question
 from archinfer.solver import solve
@@ -27,6 +28,14 @@ def main() -> int:
         "founding, target": founding,
         "founding, observed": founding.with_(observed=True),
         "physics only, 70 to 100 wafers": founding.with_(habits=None, nodes=(70, 100)),
+        "latent cache of 40 users on GPUs": Question(
+            Hardware.load("b200"),
+            nodes=(1, 64),
+            tokens_per_s=20.0,
+            concurrency=40,
+            context_tokens=32_000,
+            rules=FamilyRules("mla"),
+        ),
     }
     wrong = 0
     for name, question in questions.items():

@@ -20,7 +20,15 @@ import numpy as np
 from scipy import stats
 
 from archinfer import catalogue
-from archinfer.prior import SIZE_WIDENING, Features, Regression, distinct, features
+from archinfer.prior import (
+    DENSE_WIDENING,
+    DEPTH_SCALE,
+    SIZE_WIDENING,
+    Features,
+    Regression,
+    distinct,
+    features,
+)
 
 MAKERS = {
     "codellama": "llama",
@@ -77,23 +85,24 @@ class Table:
 
 @dataclass(frozen=True)
 class Law:
-    """A linear law of one quantity: `y` on `x`, normal or Student's t, `widening` times wider."""
+    """A linear law of one quantity: `y` on `x`, normal or Student's t, `widening` times as wide."""
 
     name: str
     y: Callable[[Table], Array]
     x: Regressors = lambda t: ()
     degrees: float = np.inf
-    widening: float = 1.0
+    widening: Callable[[Table], float] = lambda _: 1.0
 
     def log_density(self, known: Table, new: Table) -> tuple[Array, Array]:
         """Of each new row, with its deviation in scales."""
         fitted = Regression.fit(self.y(known), *self.x(known))
         mean, sd = fitted.predict(*self.x(new))
-        z = (self.y(new) - mean) / (self.widening * sd)
+        sd = self.widening(new) * sd
+        z = (self.y(new) - mean) / sd
         density = (
             stats.norm.logpdf(z) if np.isinf(self.degrees) else stats.t.logpdf(z, self.degrees)
         )
-        return density - np.log(self.widening * sd), z
+        return density - np.log(sd) * np.ones_like(z), z
 
 
 def left_out(law: Law, table: Table) -> tuple[Array, Array]:
@@ -111,22 +120,29 @@ def relative_depth(t: Table) -> Array:
 
 def laws() -> Iterator[tuple[str, tuple[bool | None, ...], list[Law]]]:
     """Quantity, classes that have a law of their own (None: one for both), laws to compare."""
-    size, both = (lambda t: t.size), (None,)
+    size: Callable[[Table], Array] = lambda t: t.size  # noqa: E731
+    classes = (False, True)
+    widening: Callable[[Table], float] = lambda t: (  # noqa: E731
+        SIZE_WIDENING if t.moe.all() else DENSE_WIDENING
+    )
+    words = f"{DENSE_WIDENING:g} (dense) and {SIZE_WIDENING:g} times as wide"
     yield (
         "size log A",
-        both,
+        classes,
         [
             Law("normal", size),
             Law("Student's t", size, degrees=4),
-            Law(f"* normal, {SIZE_WIDENING:g} times as wide", size, widening=SIZE_WIDENING),
-            Law("normal, 2.5 times as wide", size, widening=2.5),
+            Law(f"* normal, {words}", size, widening=widening),
         ],
     )
-    classes = (False, True)
     yield (
-        "size log A, each class its own",
-        classes,
-        [Law("normal", size), Law("Student's t", size, degrees=4)],
+        "size log A, one law for both classes",
+        (None,),
+        [
+            Law("normal", size),
+            Law("Student's t", size, degrees=4),
+            Law("normal, 2 times as wide", size, widening=lambda _: 2.0),
+        ],
     )
     depth: Callable[[Table], Array] = lambda t: t.depth  # noqa: E731
     trend: Regressors = lambda t: (t.size,)  # noqa: E731
@@ -137,13 +153,25 @@ def laws() -> Iterator[tuple[str, tuple[bool | None, ...], list[Law]]]:
         classes,
         [
             Law("linear in log A", depth, trend),
-            Law("linear in log A, 1.2 times as wide", depth, trend, widening=1.2),
+            Law("linear in log A, 1.2 times as wide", depth, trend, widening=lambda _: 1.2),
             Law("linear in log A, Student's t", depth, trend, degrees=4),
             Law("quadratic in log A", depth, saturating),
             Law("quadratic in log A, Student's t", depth, saturating, degrees=4),
             Law("no trend", depth),
             Law("log A / 3", relative_depth),
-            Law("* log A / 3, Student's t", relative_depth, degrees=4),
+            Law("log A / 3, Student's t", relative_depth, degrees=4),
+            Law(
+                f"* log A / 3, Student's t, {DEPTH_SCALE:g} of its width",
+                relative_depth,
+                degrees=4,
+                widening=lambda _: DEPTH_SCALE,
+            ),
+            Law(
+                "log A / 3, Student's t, 0.7 of its width",
+                relative_depth,
+                degrees=4,
+                widening=lambda _: 0.7,
+            ),
         ],
     )
     width: Callable[[Table], Array] = lambda t: t.per_layer  # noqa: E731
@@ -175,7 +203,7 @@ def main() -> None:
     print(f"{len(table.size)} distinct shapes of {len(set(table.makers))} makers")
     total = 0.0
     for quantity, classes, found in laws():
-        print(f"\n{quantity:40s} log density a model, spread")
+        print(f"\n{quantity:48s} log density a model, spread")
         for law in found:
             cells, scores = [], []
             for moe in classes:
@@ -186,7 +214,7 @@ def main() -> None:
                 cells.append(f"{word} {density.mean():6.3f}, {np.sqrt(np.mean(z * z)):4.2f}")
             whole = np.concatenate(scores)
             total += whole.sum() if law.name.startswith("*") else 0.0
-            print(f"  {law.name:40s} {whole.mean():6.3f}   ({'; '.join(cells)})")
+            print(f"  {law.name:48s} {whole.mean():6.3f}   ({'; '.join(cells)})")
     print(f"\nlaws of the prior (*) together: {total / len(table.size):.3f} a shape")
 
 

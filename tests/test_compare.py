@@ -135,6 +135,18 @@ def test_wrong_input_is_one_line(capsys: pytest.CaptureFixture[str], words: list
     assert len(done.err.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "words", [["predict", "llama-3.1-8b"], ["solve"], ["fit"], ["validate"]], ids=lambda w: w[0]
+)
+def test_several_profiles_lead_to_compare(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    done = run(capsys, *words, "--hardware", "b200,h100-sxm")
+    assert (done.code, done.out) == (2, "")
+    assert "archinfer compare MODEL --hardware b200,h100-sxm" in done.err
+    assert len(done.err.strip().splitlines()) == 1
+
+
 COMMON = """\
 schema_version: 1
 name: {name}
@@ -264,6 +276,13 @@ def test_made_up_hardware_through_every_command(
         ["solve", *on, "--nodes", "1:32", "--observed", "300", "--format", "json"],
         ["fit", *on, "--observations", str(rows), "--save", str(fitted)],
         ["predict", "llama-3.1-8b", "--hardware", str(fitted)],
+        ["hardware", "lint", str(fitted)],
+        ["compare", "kimi-k2", "llama-3.1-8b", "--hardware", f"{path},{fitted}", "--nodes", "64"],
+        ["solve", "--hardware", str(fitted), "--nodes", "16", "--observed", "300"],
+        ["solve", *on, "--nodes", "16", "--report", str(tmp_path / "a.html")],
+        ["predict", "llama-3.1-8b", *on, "--plot", str(tmp_path / "a.svg")],
+        ["solve", *on, "--nodes", "16", "--emit", str(tmp_path / "emitted")],
+        ["predict", "llama-3.1-8b", *on, "--set", "memory.bandwidth=1 PB/s"],
     ]
     for words in commands:
         done = run(capsys, *words)
@@ -271,5 +290,26 @@ def test_made_up_hardware_through_every_command(
         assert done.out.strip(), words
     document = json.loads(run(capsys, "predict", "llama-3.1-70b", *on, "--format", "json").out)
     assert document["results"][0]["fits"]
+    emitted = sorted((tmp_path / "emitted").iterdir())
+    assert emitted and run(capsys, "predict", str(emitted[0] / "config.json"), *on).code == 0
+    shown = json.loads(run(capsys, "hardware", "show", str(path), "--format", "json").out)
+    assert (shown["usual_software"], shown["software"]) == (None, [])
     compared = run(capsys, "compare", "llama-3.1-70b", *on, "--format", "json").out
     assert json.loads(compared)["results"][0]["power_w"] is None
+
+
+def test_a_target_on_gpus_says_with_what(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["solve", "--hardware", "b200", "--tokens-per-second", "750"]
+    text = " ".join(run(capsys, *words).out.split())
+    assert "Without speculation (1 accepted token a pass): nothing." in text
+    assert "With tilert in place of TensorRT-LLM" in text
+    document = json.loads(run(capsys, *words, "--format", "json").out)
+    assert [v["feasible"] for v in document["variants"]] == [False, True, True]
+    assert document["variants"][0]["ranges"] is None
+    founding = ["--total", "3T", "--active", "150B", "--layers", "88", "--weights", "fp8"]
+    for output in ("table", "markdown"):
+        done = run(capsys, *words, *founding, "--nodes", "1:576", "--format", output)
+        assert "Nothing is feasible" in done.out
+        assert "times as fast): nothing." in " ".join(done.out.split())
+    observed = [*words[:3], "--observed", "300", "--nodes", "8", "--format", "json"]
+    assert json.loads(run(capsys, *observed).out)["variants"] == []

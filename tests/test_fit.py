@@ -325,6 +325,13 @@ def test_unknown_architecture_is_refused_with_its_line() -> None:
         prepare_all([missing], Hardware.load("wse-3"))
 
 
+def test_a_machine_without_an_entry_drafts_as_its_kind_does() -> None:
+    wafer, gpu = (replace(Hardware.load(n), name="mine") for n in ("wse-3", "b200"))
+    assert fit_prior(wafer).draft_time == fit_prior(Hardware.load("wse-3")).draft_time
+    assert fit_prior(gpu).draft_time == fit_prior(Hardware.load("b200")).draft_time
+    assert fit_prior(gpu).draft_time[0] > fit_prior(wafer).draft_time[0]
+
+
 def test_parameters_are_those_the_rows_need() -> None:
     hardware = Hardware.load("wse-2")
     cases = prepare_all(_rows("wse-2"), hardware)

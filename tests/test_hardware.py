@@ -234,6 +234,17 @@ def test_peaks_fall_back_to_a_wider_format(toy: Path) -> None:
     assert only_fp32.peak_flops("fp32") == 50e12
 
 
+def test_a_node_alone_waits_for_nobody(tmp_path: Path) -> None:
+    """A table of all-reduces that begins with two nodes."""
+    text = (hardware_module.profile_folder() / "b200.yaml").read_text(encoding="utf-8")
+    assert "      1: 0 s\n" in text
+    path = tmp_path / "b200.yaml"
+    path.write_text(text.replace("      1: 0 s\n", ""), encoding="utf-8")
+    without, shipped = Hardware.load(path), Hardware.load("b200")
+    assert without.sync_group_sizes == shipped.sync_group_sizes
+    assert without.sync_latency_s == shipped.sync_latency_s
+
+
 def test_joint_covariance_takes_the_place_of_log_sd(toy: Path) -> None:
     names, central, covariance = Hardware.load(toy).constants()
     assert names == ("reductions_per_layer", "fixed_time_per_layer", "bandwidth_efficiency")

@@ -196,6 +196,33 @@ class TestAnswer:
                 ours = weights[values <= edge].sum()
                 assert plain == pytest.approx(ours, abs=0.05), (quantity, level)
 
+    @pytest.mark.parametrize("there", [5, 20, 62])
+    def test_the_node_count_conditions_the_deployments(self, there: int) -> None:
+        """Draws made for a number of nodes are those made for any number, weighted by its chance.
+
+        More may be meant than a model has layers for: 80 wafers for 62 layers are 62 in use.
+        """
+        from archinfer.inference import NODES_CAP, _model
+
+        def drawn(nodes: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+            model = _model(founding(nodes=nodes), CATALOGUE_PRIOR, None, None, None, None)
+            rng = np.random.default_rng(2)
+            z = rng.standard_normal((300_000, model.space.dimensions))
+            p = model.space.cell_probability
+            log_w, batch = model.evaluate(1, z, rng.choice(len(p), len(z), p=p))
+            return np.exp(log_w), batch.nodes
+
+        told, used = drawn((there, there))
+        any_w, any_used = drawn((1, NODES_CAP))
+        # Nodes that are there over those in use: exponential tail of mean 0.1 in the logarithm.
+        chance = (any_used / there) ** 10 - (any_used / (there + 1)) ** 10
+        within = (any_used <= there) & (4 * any_used >= there)
+        any_w = any_w * np.where(within, chance, 0.0)
+        assert told.mean() == pytest.approx(any_w.mean(), rel=0.1)
+        for most in (0.7 * there, 0.9 * there, there - 0.5):
+            plain = any_w[any_used <= most].sum() / any_w.sum()
+            assert told[used <= most].sum() / told.sum() == pytest.approx(plain, abs=0.03)
+
     def test_each_draw_fits_and_has_the_speed_of_the_cost_model(self) -> None:
         posterior = answer()
         q, d = posterior.question, posterior.draws
@@ -336,7 +363,7 @@ class TestAnswer:
     @pytest.mark.parametrize(
         ("changes", "words"),
         [
-            ({"total": (2e12, 4e12), "active": (5e12, 6e12)}, "total 2e+12:4e+12 and active"),
+            ({"total": (2e12, 4e12), "active": (5e12, 6e12)}, "total 2T:4T and active 5T:6T"),
             ({"tokens_per_s": 1e8}, "answers at 1e+08 tokens/s"),
             ({"total": (1e9, 2e9)}, "fits and fills 88 wafers"),
             ({"layers": (20, 10**4), "active": (1e17, 2e17)}, "excludes it"),

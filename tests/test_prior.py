@@ -11,6 +11,7 @@ from scipy import stats
 from archinfer import catalogue
 from archinfer.prior import (
     CATALOGUE_PRIOR,
+    DEPTH_SCALE,
     Regression,
     attention_kind,
     catalogue_features,
@@ -133,7 +134,11 @@ def test_of_other_regressors_predicts_the_same() -> None:
 
 
 def left_out_score(
-    y: np.ndarray, x: tuple[np.ndarray, ...], makers: np.ndarray, law: stats.rv_continuous
+    y: np.ndarray,
+    x: tuple[np.ndarray, ...],
+    makers: np.ndarray,
+    law: stats.rv_continuous,
+    scale: float = 1.0,
 ) -> float:
     """Mean log density, each maker's models predicted from all others'."""
     scores = []
@@ -141,6 +146,7 @@ def left_out_score(
         own = makers == maker
         found = Regression.fit(y[~own], *(v[~own] for v in x))
         mean, sd = found.predict(*(v[own] for v in x))
+        sd = scale * sd
         scores.extend(law.logpdf((y[own] - mean) / sd) - np.log(sd) * np.ones(own.sum()))
     return float(np.mean(scores))
 
@@ -162,7 +168,9 @@ def test_laws_predict_other_makers_models_best(moe: bool) -> None:
         for f in ("active_params", "layers", "params_per_layer")
     )
     ratio = depth - size / 3.0
-    ours = left_out_score(ratio, (), makers, stats.t(4))
+    ours = left_out_score(ratio, (), makers, stats.t(4), DEPTH_SCALE)
+    for scale in (0.6, 1.1):
+        assert ours > left_out_score(ratio, (), makers, stats.t(4), scale)
     assert ours > left_out_score(depth, (size,), makers, stats.norm) + 0.02
     assert ours > left_out_score(depth, (size, (size - 24.0) ** 2), makers, stats.norm) + 0.02
     assert ours > left_out_score(depth, (), makers, stats.norm) + 0.2

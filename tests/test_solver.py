@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archinfer.answer import answer, sensitivity
+from archinfer.answer import answer, sensitivity, variants
 from archinfer.constraints import Candidate, slacks
 from archinfer.deployment import Mapping
 from archinfer.errors import InputError
@@ -191,6 +191,28 @@ def test_observed_region_lies_in_the_predicted_interval() -> None:
         other = solve(question.with_(tokens_per_s=speed))
         nodes = np.full(len(total), 88.0)
         assert not other.contains(total, active, layers, nodes, "fp8").any()
+
+
+def test_variants_are_answers_of_their_own() -> None:
+    question = Question(Hardware.load("b200"), nodes=(1, 64))
+    found = {v.name: v for v in variants(question)}
+    # 750 tokens/s take drafts or quicker software, and TileRT is the quicker of the two known.
+    assert list(found) == ["no speculation", "tensorrt-llm since 2025-05", "tilert"]
+    assert not found["no speculation"].feasible
+    factor = dict((name, f) for name, f, _ in question.hardware.software)["tilert"]
+    by_hand = solve(question.with_(tokens_per_s=750.0 / factor))
+    assert found["tilert"].ranges["total_params"][1] == by_hand.total_high.max()
+    assert found["tilert"].ranges["layers"][1] == by_hand.slices.layers.max()
+    assert "TensorRT-LLM" in found["tilert"].text
+    slow = question.with_(tokens_per_s=100.0, throughput_tokens_per_s=4000.0, concurrency=16)
+    faster = {v.name: v for v in variants(slow)}["tilert"]
+    asked = slow.with_(tokens_per_s=100.0 / factor, throughput_tokens_per_s=4000.0 / factor)
+    assert faster.ranges["active_params"][1] == solve(asked).active_high.max()
+    assert variants(question.with_(observed=True)) == ()
+    assert variants(FOUNDING.with_(speculation=(1.0, 1.0))) == ()
+    (plain,) = variants(FOUNDING)
+    alone = solve(FOUNDING.with_(speculation=(1.0, 1.0)))
+    assert plain.ranges["layers"] == (14.0, float(alone.slices.layers.max()))
 
 
 def test_what_is_known_is_kept() -> None:

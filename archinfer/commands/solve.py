@@ -134,6 +134,8 @@ def solve(
 
     With no options: 750 tokens/s for one user on 88 WSE-3 wafers.
     """
+    from dataclasses import replace
+
     from archinfer.answer import answer
     from archinfer.commands.common import (
         hardware_with,
@@ -194,8 +196,6 @@ def solve(
         for path in write(found.architectures, question, emit):
             typer.echo(f"wrote {path}", err=True)
     if question.observed:
-        from dataclasses import replace
-
         from archinfer.inference import infer
 
         users = float(question.concurrency)

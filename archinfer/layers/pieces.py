@@ -77,6 +77,7 @@ class Piece:
 
 
 def need(ok: bool, message: str) -> None:
+    """Refuse with `message` where `ok` is false."""
     if not ok:
         raise InputError(message)
 

@@ -57,7 +57,7 @@ HEADINGS = [
 
 
 def _layout(mapping: Mapping, layers: Any) -> str:
-    return f"{int(mapping.tensor_parallel)} x {int(mapping.stages(layers))}"
+    return f"{int(mapping.tensor_parallel)}x{int(mapping.stages(layers))}"
 
 
 def _kilowatts(watts: float) -> str:

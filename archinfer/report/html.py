@@ -54,6 +54,7 @@ def solve_page(answer: Answer, command: str = "") -> str:
         return page(
             headline(answer),
             _conflict(answer),
+            *_variants(answer),
             _posterior_part(answer),
             _constraints(answer),
             _sources(answer),
@@ -62,6 +63,7 @@ def solve_page(answer: Answer, command: str = "") -> str:
     return page(
         headline(answer),
         _lead(answer),
+        *_variants(answer),
         el("p", "Assumed: ", assumptions(answer), class_="soft"),
         _open(answer),
         section("What is pinned, by what, and how surely", _pinned(answer)),
@@ -82,6 +84,12 @@ def solve_page(answer: Answer, command: str = "") -> str:
         _sources(answer),
         command=command,
     )
+
+
+def _variants(answer: Answer) -> list[Markup]:
+    from archinfer.report.solve import variant_lines
+
+    return [el("p", line) for line in variant_lines(answer)]
 
 
 def _lead(answer: Answer) -> Markup:

@@ -35,6 +35,16 @@ CHANCES = {
 }
 
 
+CAUSES = {
+    "depth": "depth",
+    "active bytes": "bytes to read",
+    "links": "crossings of links",
+    "queue": "waiting for other users",
+    "speculation": "gain by speculation",
+}
+"""Causes of `archinfer.comparison` that are more or less of something."""
+
+
 def posterior_rows(posterior: Posterior) -> tuple[list[str], list[list[str]]]:
     """Headings and rows: quantiles of each quantity and what taught them."""
     headings = [
@@ -127,11 +137,19 @@ def comparison_text(comparison: Comparison) -> list[str]:
         if abs(f - 1.0) > 0.005
     )
     first, chance = causes[0]
+
+    def cause(name: str) -> str:
+        if name not in CAUSES:
+            return "something that the cost model does not know"
+        # Less speculation makes a model slower, less of anything else faster.
+        more = slower != (name == "speculation")
+        return f"{'more' if more else 'less'} {CAUSES[name]}"
+
     return [
         f"{comparison.reference} answers at {comparison.reference_tokens_per_s:,.4g} tokens/s, "
         f"{ratio if slower else 1.0 / ratio:.2g} times as {'fast' if slower else 'slow'}.",
-        f"Why: {first} is the main cause with {100 * chance:.0f} %"
-        + "".join(f", {name} with {100 * p:.0f} %" for name, p in causes[1:3] if p > 0.02)
+        f"Main cause: {cause(first)} with {100 * chance:.0f} %"
+        + "".join(f", {cause(name)} with {100 * p:.0f} %" for name, p in causes[1:3] if p > 0.02)
         + f". By factors: {parts}.",
         f"Compared with it: {chances}.",
     ]

@@ -114,6 +114,23 @@ def sentence(answer: Answer) -> str:
     )
 
 
+def variant_lines(answer: Answer) -> list[str]:
+    """What other means would allow, one line each."""
+    lines = []
+    for v in answer.variants:
+        found = "nothing"
+        if v.feasible:
+            layers = v.ranges["layers"]
+            found = (
+                f"up to {compact(v.ranges['total_params'][1])} total and "
+                f"{compact(v.ranges['active_params'][1])} active, "
+                + (f"{layers[0]:.0f} to " if layers[0] < layers[1] else "")
+                + f"{layers[1]:.0f} layer{'' if layers[1] == 1 else 's'}"
+            )
+        lines.append(f"{v.text[0].upper()}{v.text[1:]}: {found}.")
+    return lines
+
+
 def architecture_rows(designs: tuple[Design, ...]) -> tuple[list[str], list[list[Any]]]:
     """Headings and rows of full precision, for CSV."""
     headings = [
@@ -234,10 +251,12 @@ def print_answer(answer: Answer, explain: bool = False) -> None:
     console.print()
     if not answer.feasible:
         _print_conflict(console, answer)
+        _print_variants(console, answer)
         _print_posterior(console, answer)
         return
     console.print(Text(sentence(answer), style="bold"))
     console.print()
+    _print_variants(console, answer)
     rows = [
         [
             QUANTITIES[name],
@@ -285,6 +304,16 @@ def print_answer(answer: Answer, explain: bool = False) -> None:
     if explain:
         _print_explanation(console, answer, blocks)
     _print_provenance(console, answer)
+
+
+def _print_variants(console: Console, answer: Answer) -> None:
+    from rich.text import Text
+
+    lines = variant_lines(answer)
+    for line in lines:
+        console.print(Text(line))
+    if lines:
+        console.print()
 
 
 def _print_architectures(console: Console, answer: Answer) -> None:
@@ -430,7 +459,11 @@ def print_answer_markdown(answer: Answer) -> None:
         print(f"{answer.conflict.text.capitalize()}:\n")
         for relaxation in answer.conflict.relaxations:
             print(f"- {' and '.join(relaxation.constraints)}: {relaxation.text}")
+        if answer.variants:
+            print("\n" + "\n\n".join(variant_lines(answer)))
         return
+    if answer.variants:
+        print("\n\n".join(variant_lines(answer)) + "\n")
     print_markdown(
         ["quantity", "low", "bound by", "high", "bound by"],
         [
