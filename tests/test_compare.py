@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from archinfer.comparison_hardware import compare_hardware, speed_ceiling
 from archinfer.deployment import Deployment
 from archinfer.hardware import Hardware
 from archinfer.prediction import predict
+from archinfer.question import nodes_unknown
 from tests.cli import run
 
 LLAMA = load("llama-3.1-70b")
@@ -316,10 +318,13 @@ def test_a_target_on_gpus_says_with_what(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_nodes_that_nobody_asked_for_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
-    note = "--nodes was not given, so 1 to 128 chips were tried; more of them would hold more"
+    # 88 wafers have 3.872 TB; a chip has 207 MB of use.
+    assert nodes_unknown(Hardware.load("groq-lpu-v1")) == (1, math.ceil(3.872e12 / 0.207e9))
+    assert nodes_unknown(Hardware.load("b200")) == nodes_unknown(Hardware.load("wse-3")) == (1, 128)
+    note = "--nodes was not given, so 1 to 18,706 chips were tried; more of them would hold more"
     lpu = ["solve", "--hardware", "groq-lpu-v1", "--format", "json"]
     assert note in json.loads(run(capsys, *lpu).out)["notes"]
-    assert note not in json.loads(run(capsys, *lpu, "--nodes", "1:128").out)["notes"]
+    assert note not in json.loads(run(capsys, *lpu, "--nodes", "1:18706").out)["notes"]
     # What binds on GPUs is the speed: more of them would not help.
     assert json.loads(run(capsys, "solve", "--hardware", "b200", "--format", "json").out)[
         "notes"

@@ -30,7 +30,6 @@ FOUNDING_HARDWARE = "wse-3"
 FOUNDING_NODES = "88"
 FOUNDING_SPEED = "750"
 DEFAULT_SPECULATION = "1:3"
-UNKNOWN_NODES = "1:128"
 
 
 def solve(
@@ -41,7 +40,7 @@ def solve(
         str | None,
         typer.Option(
             help="Nodes that are there, as 88 or 70:100. Default: 88 for a target on wse-3, "
-            f"else unknown ({UNKNOWN_NODES})."
+            "else unknown: 1 to 128, or to as many as have the memory of 88 wafers."
         ),
     ] = None,
     tokens_per_second: Annotated[
@@ -141,18 +140,21 @@ def solve(
     from archinfer.commands.common import hardware_with, print_csv, print_json
     from archinfer.commands.pictures import check_targets, write_files
     from archinfer.errors import InputError
+    from archinfer.question import nodes_unknown
 
     check_targets(plot, report)
     if observed is not None and tokens_per_second is not None:
         raise InputError("--tokens-per-second is a target and --observed a measurement: give one")
     if physics_only and sparsity is not None:
         raise InputError("--sparsity is a habit of design: it does not go with --physics-only")
-    nodes_tried: str | None = None
-    if nodes is None:
-        founding = hardware == FOUNDING_HARDWARE and observed is None
-        nodes = FOUNDING_NODES if founding else UNKNOWN_NODES
-        nodes_tried = None if founding else nodes
     profile, overrides = hardware_with(hardware, set_ or [])
+    nodes_tried: tuple[int, int] | None = None
+    if nodes is None:
+        if hardware == FOUNDING_HARDWARE and observed is None:
+            nodes = FOUNDING_NODES
+        else:
+            nodes_tried = nodes_unknown(profile)
+            nodes = f"{nodes_tried[0]}:{nodes_tried[1]}"
     target = None if observed is not None else tokens_per_second or FOUNDING_SPEED
     question = _question(
         profile,
@@ -225,15 +227,14 @@ def solve(
         print_answer(found, explain)
 
 
-def _nodes_tried(found: Answer, nodes: str) -> tuple[str, ...]:
+def _nodes_tried(found: Answer, nodes: tuple[int, int]) -> tuple[str, ...]:
     """A note where node counts that nobody asked for bound the answer."""
-    low, _, high = nodes.partition(":")
     bounds = [i.high.by for i in found.ranges.values()]
     if found.question.observed or not any("capacity" in by for by in bounds):
         return ()
     return (
-        f"--nodes was not given, so {low} to {high} {found.question.hardware.node}s were tried; "
-        "more of them would hold more",
+        f"--nodes was not given, so {nodes[0]:,} to {nodes[1]:,} {found.question.hardware.node}s "
+        "were tried; more of them would hold more",
     )
 
 
