@@ -10,7 +10,7 @@ import numpy as np
 
 from archinfer.inference import infer
 from archinfer.prior import Features, ShapePrior, features, fit_prior, same_shape
-from archinfer.question import Question, Range
+from archinfer.question import Question, Range, nodes_unknown
 from archinfer.shape import ModelShape
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["InverseCase", "prior_without", "validate_inverse"]
 
 QUANTITIES = ("total_params", "active_params", "layers")
-UNKNOWN_NODES = (1, 128)
 SPECULATIVE_LOW = 1.2
 """Fewest tokens per pass, net of drafting, of a service known to speculate."""
 
@@ -59,7 +58,7 @@ class InverseCase:
             speculation = (max(low, SPECULATIVE_LOW), high) if self.speculative else (1.0, 1.0)
         return Question(
             self.hardware,
-            nodes=UNKNOWN_NODES if self.nodes is None else (self.nodes, self.nodes),
+            nodes=nodes_unknown(self.hardware) if self.nodes is None else (self.nodes, self.nodes),
             tokens_per_s=self.tokens_per_s,
             observed=True,
             context_tokens=self.context_tokens,

@@ -16,10 +16,24 @@ from archinfer.formats import kv_format, weight_format
 if TYPE_CHECKING:
     from archinfer.hardware import Hardware
 
-__all__ = ["Habits", "Question", "Range"]
+__all__ = ["Habits", "Question", "Range", "nodes_unknown"]
 
 Range = tuple[float, float]
 ANY: Range = (0.0, float("inf"))
+
+NODES_LIMIT = 100_000
+"""Most nodes that are looked at where nobody says how many there are."""
+
+UNKNOWN_NODES = 128
+UNKNOWN_MEMORY_BYTES = 88 * 44e9
+"""Memory of the founding example, 88 wafers of 44 GB: where nodes are not known, at least as many
+are looked at as have that much together."""
+
+
+def nodes_unknown(hardware: Hardware) -> tuple[int, int]:
+    """Fewest and most nodes to look at where nobody says how many there are."""
+    enough = np.ceil(UNKNOWN_MEMORY_BYTES / np.asarray(hardware.usable_bytes, dtype=float))
+    return 1, max(UNKNOWN_NODES, min(int(enough), NODES_LIMIT))
 
 
 @dataclass(frozen=True, slots=True)

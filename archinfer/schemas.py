@@ -363,10 +363,6 @@ class MemoryOutput(BaseModel):
     kv: float = Field(description="KV cache and recurrent state, each byte once")
     other: float
     total: float = Field(description="each byte once")
-    kv_held: float = Field(
-        description="kv with the copies on the nodes of a tensor-parallel group that cannot "
-        "split it further (the fullest node counts for all)"
-    )
 
 
 class ChangeOutput(BaseModel):
@@ -403,6 +399,10 @@ class PredictRow(BaseModel):
     tokens_per_s_without_speculation: Quantiles
     time_s: PassTime
     memory_bytes: MemoryOutput = Field(description="over all nodes")
+    kv_held_bytes: float = Field(
+        description="memory_bytes.kv with the copies on the nodes of a tensor-parallel group that "
+        "cannot split it further (the fullest node counts for all)"
+    )
     memory_fraction: float = Field(description="of the fullest node's usable memory")
     region_side: float | None = Field(description="side of a layer's region in cores (spatial)")
     bottleneck: str = Field(description="a term of time_s, or the limit that is exceeded")

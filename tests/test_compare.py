@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from archinfer.comparison_hardware import compare_hardware, speed_ceiling
 from archinfer.deployment import Deployment
 from archinfer.hardware import Hardware
 from archinfer.prediction import predict
+from archinfer.question import nodes_unknown
 from tests.cli import run
 
 LLAMA = load("llama-3.1-70b")
@@ -313,3 +315,14 @@ def test_a_target_on_gpus_says_with_what(capsys: pytest.CaptureFixture[str]) -> 
         assert "times as fast): nothing." in " ".join(done.out.split())
     observed = [*words[:3], "--observed", "300", "--nodes", "8", "--format", "json"]
     assert json.loads(run(capsys, *observed).out)["variants"] == []
+
+
+def test_as_many_unknown_nodes_as_have_the_memory_of_88_wafers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # 88 wafers have 3.872 TB; a chip has 207 MB of use.
+    assert nodes_unknown(Hardware.load("groq-lpu-v1")) == (1, math.ceil(3.872e12 / 0.207e9))
+    assert nodes_unknown(Hardware.load("b200")) == nodes_unknown(Hardware.load("wse-3")) == (1, 128)
+    lpu = json.loads(run(capsys, "solve", "--hardware", "groq-lpu-v1", "--format", "json").out)
+    assert lpu["question"]["nodes"] == [1, 18_706] and not lpu["question"]["nodes_known"]
+    assert any("1 to 18,706 were tried" in note for note in lpu["notes"])

@@ -1,6 +1,7 @@
 """GPUs and the like: closed forms, published speeds, and what more nodes can and cannot do."""
 
 import dataclasses
+import json
 import math
 
 import numpy as np
@@ -29,6 +30,7 @@ from archinfer.temporal import (
 )
 from archinfer.terms import Traffic, memory_fraction
 from archinfer.work import memory, node_share
+from tests.cli import run
 
 A100 = Hardware.load("a100-80gb")
 B200 = Hardware.load("b200")
@@ -404,3 +406,13 @@ def test_a_forced_layout_is_used_even_where_it_is_slower() -> None:
     assert float(best.mapping.tensor_parallel) == 8.0
     assert (forced.mapping.tensor_parallel, forced.mapping.layers_per_stage) == (2.0, 8.0)
     assert float(forced.speed[1]) < float(best.speed[1])
+
+
+def test_copies_of_a_cache_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["predict", "deepseek-v3", "--hardware", "b200", "--nodes", "8", "--mapping", "tp=8"]
+    text = " ".join(run(capsys, *words, "--explain").out.split())
+    assert "with the copies on the nodes that share a layer: 4.5" in text
+    (row,) = json.loads(run(capsys, *words, "--format", "json").out)["results"]
+    assert row["kv_held_bytes"] == pytest.approx(8 * row["memory_bytes"]["kv"])
+    grouped = ["predict", "llama-3.1-70b", *words[2:], "--explain"]
+    assert "copies" not in run(capsys, *grouped).out

@@ -29,7 +29,6 @@ __all__ = ["solve"]
 FOUNDING_HARDWARE = "wse-3"
 FOUNDING_NODES = "88"
 FOUNDING_SPEED = "750"
-UNKNOWN_NODES = "1:128"
 
 
 def solve(
@@ -40,7 +39,7 @@ def solve(
         str | None,
         typer.Option(
             help="Nodes that are there, as 88 or 70:100. Default: 88 for a target on wse-3, "
-            f"else unknown ({UNKNOWN_NODES})."
+            "else unknown: 1 to 128, or to as many as have the memory of 88 wafers."
         ),
     ] = None,
     tokens_per_second: Annotated[
@@ -146,17 +145,19 @@ def solve(
     )
     from archinfer.commands.pictures import check_targets, write_files
     from archinfer.errors import InputError
+    from archinfer.question import nodes_unknown
 
     check_targets(plot, report)
     if observed is not None and tokens_per_second is not None:
         raise InputError("--tokens-per-second is a target and --observed a measurement: give one")
     if physics_only and sparsity is not None:
         raise InputError("--sparsity is a habit of design: it does not go with --physics-only")
+    profile, overrides = hardware_with(hardware, set_ or [])
     known = nodes is not None
     if nodes is None:
-        founding = hardware == FOUNDING_HARDWARE and observed is None
-        nodes, known = (FOUNDING_NODES, True) if founding else (UNKNOWN_NODES, False)
-    profile, overrides = hardware_with(hardware, set_ or [])
+        known = hardware == FOUNDING_HARDWARE and observed is None
+        low, high = nodes_unknown(profile)
+        nodes = FOUNDING_NODES if known else f"{low}:{high}"
     target = None if observed is not None else tokens_per_second or FOUNDING_SPEED
     question = _question(
         profile,

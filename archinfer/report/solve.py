@@ -160,7 +160,7 @@ def architecture_rows(designs: tuple[Design, ...]) -> tuple[list[str], list[list
 def _nodes_text(design: Design) -> str:
     """Nodes, and where they share layers how."""
     group = round(float(design.mapping.tensor_parallel))
-    return str(design.nodes) if group == 1 else f"{design.nodes} (tp {group})"
+    return f"{design.nodes:,}" if group == 1 else f"{design.nodes:,} (tp {group:,})"
 
 
 def short_rows(designs: tuple[Design, ...]) -> tuple[list[str], list[list[str]]]:
@@ -283,7 +283,7 @@ def print_answer(answer: Answer, explain: bool = False) -> None:
                 compact(r["total_params"][1]),
                 compact(r["active_params"][1]),
                 f"{r['layers'][0]:.0f} to {r['layers'][1]:.0f}",
-                f"{r['nodes'][0]:.0f} to {r['nodes'][1]:.0f}",
+                f"{r['nodes'][0]:,.0f} to {r['nodes'][1]:,.0f}",
             ]
             for w, r in answer.by_weights.items()
         ],
