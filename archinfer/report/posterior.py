@@ -184,7 +184,7 @@ def print_posterior(console: Console, posterior: Posterior) -> None:
     stacked = ""
     if posterior.layers_per_node_probability is not None:
         stacked = f"; layers a {posterior.question.hardware.node} " + ", ".join(
-            f"{name} {100 * p:.0f} %" for name, p in posterior.layers_per_node_probability.items()
+            f"{name}: {100 * p:.0f} %" for name, p in posterior.layers_per_node_probability.items()
         )
     accepted = posterior.quantiles("accepted_tokens")
     low, high = posterior.question.speculation

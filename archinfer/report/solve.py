@@ -396,6 +396,7 @@ def print_answer_markdown(answer: Answer) -> None:
         print(f"{answer.conflict.text.capitalize()}:\n")
         for relaxation in answer.conflict.relaxations:
             print(f"- {' and '.join(relaxation.constraints)}: {relaxation.text}")
+        _print_posterior_markdown(answer)
         return
     print_markdown(
         ["quantity", "low", "bound by", "high", "bound by"],
@@ -404,14 +405,26 @@ def print_answer_markdown(answer: Answer) -> None:
             for n, i in answer.ranges.items()
         ],
     )
-    if answer.posterior is not None and answer.posterior.possible:
-        from archinfer.report.posterior import bits_text, nodes_text, posterior_rows
-
-        print()
-        headings, told = posterior_rows(answer.posterior)
-        print_markdown(headings, [list(row) for row in told])
-        print(f"\n{bits_text(answer.posterior)}\n\n{nodes_text(answer.posterior)}")
+    _print_posterior_markdown(answer)
     if answer.architectures:
         print()
         headings, short = short_rows(answer.architectures)
         print_markdown(headings, [list(row) for row in short])
+
+
+def _print_posterior_markdown(answer: Answer) -> None:
+    posterior = answer.posterior
+    if posterior is None:
+        return
+    from archinfer.commands.common import print_markdown
+    from archinfer.report.posterior import bits_text, nodes_text, posterior_rows
+
+    print()
+    if not posterior.possible:
+        print(f"No probability statement: {posterior.reason}.")
+        return
+    headings, told = posterior_rows(posterior)
+    print_markdown(headings, [list(row) for row in told])
+    print(f"\n{bits_text(posterior)}\n\n{nodes_text(posterior)}")
+    for warning in posterior.warnings:
+        print(f"\nNote: {warning}.")
