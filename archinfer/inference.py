@@ -710,7 +710,7 @@ class Posterior:
             "active_params": self.question.active,
             "layers": self.question.layers,
         }.get(quantity, (0.0, np.inf))
-        p05, p25, p50, p75, p95 = (float(v) for v in quantiles(*posterior, LEVELS))
+        p05, p25, p50, p75, p95 = (float(v) for v in self.quantiles(quantity))
         return Marginal(
             p05,
             p25,
@@ -733,6 +733,15 @@ class Posterior:
     def attention_probability(self) -> dict[str, float]:
         """Probability of each kind of attention."""
         return self._shares(self.draws.attention, self.kinds)
+
+    @property
+    def layers_per_node_probability(self) -> dict[str, float] | None:
+        """Probability of 1, 2, 3 or `more` layers in the fullest node; None: temporal hardware."""
+        if not self.question.hardware.spatial:
+            return None
+        fullest = np.ceil(self.draws.layers / np.maximum(self.draws.nodes, 1.0))
+        names = ("1", "2", "3", "more")
+        return self._shares(np.clip(fullest, 1.0, len(names)) - 1.0, names)
 
     @property
     def moe_probability(self) -> float:
@@ -813,6 +822,7 @@ class Posterior:
             "weights": self.weights_probability,
             "attention": self.attention_probability,
             "mixture_of_experts": self.moe_probability,
+            "layers_per_node": self.layers_per_node_probability,
             "value_of_facts": {
                 q: [f.to_dict() for f in facts] for q, facts in self.value_of_facts.items()
             },
@@ -849,7 +859,7 @@ def infer(
     samples: int = 16_384,
     seed: int = 0,
     *,
-    target_ess: float = 2000.0,
+    target_ess: float = 1500.0,
     prior: ShapePrior = CATALOGUE_PRIOR,
     weights_prior: MappingOf[str, float] | None = None,
     attention: Sequence[str] | None = None,

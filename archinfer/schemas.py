@@ -267,6 +267,10 @@ class PosteriorOutput(BaseModel):
     weights: dict[str, float] | None = Field(default=None, description="probability by format")
     attention: dict[str, float] | None = Field(default=None, description="probability by kind")
     mixture_of_experts: float | None = Field(default=None, description="probability")
+    layers_per_node: dict[str, float] | None = Field(
+        default=None,
+        description="probability of 1, 2, 3 or more layers in the fullest node; null on GPUs",
+    )
     value_of_facts: dict[str, list[FactOutput]] | None = Field(
         default=None, description="what else would narrow each quantity, most narrowing first"
     )

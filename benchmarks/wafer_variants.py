@@ -18,7 +18,7 @@ import numpy as np
 import archinfer.fit as fit_module
 from archinfer.cases import Case
 from archinfer.cost import decode_time
-from archinfer.fit import fit_rows, quantiles, without_model
+from archinfer.fit import FitModel, fit_rows, quantiles, without_model
 from archinfer.hardware import Hardware
 from archinfer.observations import Observation, load
 from archinfer.shape import DENSE_CHAIN
@@ -39,6 +39,8 @@ class Variant:
     row: Callable[[Observation], Observation] = _same
     case: Callable[[Case, Hardware], Case] = lambda case, _: case
     gain: Callable[..., Any] = speculative_time
+    later_cycles: float = 1.0
+    """Cycles per weight of services since October 2024 over those of the launch."""
 
 
 def _constant_gain(hardware, shape, memory, mapping, traffic, acceptance, draft_s, side=None):
@@ -97,6 +99,7 @@ VARIANTS = (
     Variant("chain of a MoE layer as of a dense one", case=_dense_chain),
     Variant("region as large as its share of a wafer", case=_whole_share),
     Variant("speed of the launch software (before October 2024) apart", row=_launch),
+    Variant("weights at half the cycles since October 2024", later_cycles=0.5),
     Variant("speculation gains the same for every model", gain=_constant_gain),
     Variant("verifying drafted tokens is free", gain=_free_verifying),
     Variant(
@@ -104,6 +107,24 @@ VARIANTS = (
         row=lambda r: replace(r, speculative=True if r.speculative is None else r.speculative),
     ),
 )
+
+
+@contextmanager
+def _later_cycles(factor: float):
+    """Speeds that may have used speculation, all of them later, with other cycles per weight."""
+    before = FitModel.components
+
+    def components(self, theta, case):
+        if "cycles_per_weight" in self.names and case.row.speculative is not False:
+            theta = theta.copy()
+            theta[:, self.names.index("cycles_per_weight")] += np.log(factor)
+        return before(self, theta, case)
+
+    FitModel.components = components
+    try:
+        yield
+    finally:
+        FitModel.components = before
 
 
 @contextmanager
@@ -120,7 +141,7 @@ def judge(variant: Variant, profile: str, rows: list[Observation]) -> dict[str, 
     """rms of the fit; median and worst error and coverage with one model left out."""
     hardware = variant.hardware(Hardware.load(profile))
     mine = [variant.row(r) for r in rows if r.profile == profile and r.architecture and r.fitted]
-    with _gain(variant.gain):
+    with _gain(variant.gain), _later_cycles(variant.later_cycles):
         found, cases = fit_rows(hardware, mine)
         cases = [variant.case(c, found.model.hardware) for c in cases]
         found = found.model.fit(cases)

@@ -40,7 +40,7 @@ def founding(**changes: object) -> Question:
 
 @cache
 def answer() -> Posterior:
-    return infer(founding(), samples=8192, target_ess=1200)
+    return infer(founding())
 
 
 def normal_sample(mean: float, sd: float, count: int = 20_000) -> np.ndarray:
@@ -196,7 +196,7 @@ class TestAnswer:
                 ours = weights[values <= edge].sum()
                 assert plain == pytest.approx(ours, abs=0.05), (quantity, level)
 
-    @pytest.mark.parametrize("there", [5, 20, 62])
+    @pytest.mark.parametrize("there", [5, 62])
     def test_the_node_count_conditions_the_deployments(self, there: int) -> None:
         """Draws made for a number of nodes are those made for any number, weighted by its chance.
 
@@ -207,7 +207,7 @@ class TestAnswer:
         def drawn(nodes: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
             model = _model(founding(nodes=nodes), CATALOGUE_PRIOR, None, None, None, None)
             rng = np.random.default_rng(2)
-            z = rng.standard_normal((300_000, model.space.dimensions))
+            z = rng.standard_normal((200_000, model.space.dimensions))
             p = model.space.cell_probability
             log_w, batch = model.evaluate(1, z, rng.choice(len(p), len(z), p=p))
             return np.exp(log_w), batch.nodes
@@ -308,6 +308,21 @@ class TestAnswer:
         assert fewer.marginals["active_params"].speed_bits > 1.0
         assert fewer.marginals["layers"].speed_bits > 1.0
 
+    def test_layers_a_wafer(self) -> None:
+        found = answer()
+        per_node = found.layers_per_node_probability
+        assert per_node is not None and sum(per_node.values()) == pytest.approx(1.0)
+        d, w = found.draws, found.weights
+        assert per_node["1"] == pytest.approx(w[d.layers <= d.nodes].sum())
+        assert per_node["more"] == pytest.approx(w[d.layers > 3 * d.nodes].sum())
+        gpus = Question(Hardware.load("h100-sxm"), nodes=(8, 8), observed=True, tokens_per_s=90.0)
+        assert infer(gpus, samples=1024, target_ess=100).layers_per_node_probability is None
+
+    def test_whole_numbers_are_whole(self) -> None:
+        for name in ("layers", "nodes"):
+            m = answer().marginals[name]
+            assert all(v == round(v) for v in (m.p05, m.p25, m.p50, m.p75, m.p95))
+
     def test_the_speed_taught_more_about_everything_than_about_one(self) -> None:
         """Information cannot grow by looking at one quantity of several."""
         for changes in ({}, {"nodes": (4, 4), "tokens_per_s": 450.0, "speculation": (1.0, 1.0)}):
@@ -357,7 +372,7 @@ class TestAnswer:
         assert told.possible and told.draws.layers[told.weights > 0].min() >= 600
 
     def test_larger_than_seen_models_have_support(self) -> None:
-        found = infer(founding(total=(4e12, 4e12), weights=("nvfp4",)), samples=4096)
+        found = infer(founding(total=(4e12, 4e12), weights=("nvfp4",)), samples=8192)
         assert found.possible and found.ess >= 1000
 
     @pytest.mark.parametrize(
@@ -458,7 +473,7 @@ def test_simulated_speeds_are_covered() -> None:
     # Whole numbers: the mass at the truth itself is split at random, so that ranks are uniform.
     u = np.random.default_rng(5).random(ranks.shape)
     for i, question in enumerate(simulated.questions):
-        posterior = infer(question, samples=4096, target_ess=600, seed=i)
+        posterior = infer(question, samples=4096, target_ess=300, seed=i)
         assert posterior.possible
         for j, quantity in enumerate(QUANTITIES):
             values, weights = posterior.density(quantity)

@@ -181,6 +181,11 @@ def print_posterior(console: Console, posterior: Posterior) -> None:
         for what, shares_ in shares
         if len(shares_) > 1
     )
+    stacked = ""
+    if posterior.layers_per_node_probability is not None:
+        stacked = f"; layers a {posterior.question.hardware.node} " + ", ".join(
+            f"{name}: {100 * p:.0f} %" for name, p in posterior.layers_per_node_probability.items()
+        )
     accepted = posterior.quantiles("accepted_tokens")
     low, high = posterior.question.speculation
     prior = f"a range of {low:g} to {high:g}" if low < high else "as given"
@@ -191,6 +196,7 @@ def print_posterior(console: Console, posterior: Posterior) -> None:
             f"Accepted tokens a pass {accepted[0]:.2f} < {accepted[2]:.2f} < {accepted[4]:.2f} "
             f"({prior})"
             + (f"; {told}" if told else "")
+            + stacked
             + f". Effective sample size {posterior.ess:,.0f}."
         )
     )

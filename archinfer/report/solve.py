@@ -461,6 +461,7 @@ def print_answer_markdown(answer: Answer) -> None:
             print(f"- {' and '.join(relaxation.constraints)}: {relaxation.text}")
         if answer.variants:
             print("\n" + "\n\n".join(variant_lines(answer)))
+        _print_posterior_markdown(answer)
         return
     if answer.variants:
         print("\n\n".join(variant_lines(answer)) + "\n")
@@ -471,13 +472,7 @@ def print_answer_markdown(answer: Answer) -> None:
             for n, i in answer.ranges.items()
         ],
     )
-    if answer.posterior is not None and answer.posterior.possible:
-        from archinfer.report.posterior import bits_text, nodes_text, posterior_rows
-
-        print()
-        headings, told = posterior_rows(answer.posterior)
-        print_markdown(headings, [list(row) for row in told])
-        print(f"\n{bits_text(answer.posterior)}\n\n{nodes_text(answer.posterior)}")
+    _print_posterior_markdown(answer)
     if answer.architectures:
         print()
         headings, short = short_rows(answer.architectures)
@@ -485,3 +480,21 @@ def print_answer_markdown(answer: Answer) -> None:
         note = needs_note(answer)
         if note:
             print(f"\n{note[0].upper()}{note[1:]}.")
+
+
+def _print_posterior_markdown(answer: Answer) -> None:
+    posterior = answer.posterior
+    if posterior is None:
+        return
+    from archinfer.commands.common import print_markdown
+    from archinfer.report.posterior import bits_text, nodes_text, posterior_rows
+
+    print()
+    if not posterior.possible:
+        print(f"No probability statement: {posterior.reason}.")
+        return
+    headings, told = posterior_rows(posterior)
+    print_markdown(headings, [list(row) for row in told])
+    print(f"\n{bits_text(posterior)}\n\n{nodes_text(posterior)}")
+    for warning in posterior.warnings:
+        print(f"\nNote: {warning}.")
