@@ -189,7 +189,8 @@ def solve(
         raise InputError("--compare explains an observed speed: it goes with --observed")
     found = answer(question, architectures)
     placed = [(d.architecture, float(d.mapping.tensor_parallel)) for d in found.architectures]
-    for message in uneven_groups(placed):
+    # Where the tool chose the group, it may choose the heads to go with it.
+    for message in uneven_groups(placed) if mapping is not None else ():
         warn(message)
     if emit is not None:
         from archinfer.emit import emit as write
