@@ -160,11 +160,11 @@ def _not_told(answer: Answer, marginals: dict[str, Marginal]) -> str:
     if marginals:
         return _not_identified(answer, marginals)
     hardly = [
-        f"{NAMES[row.quantity]} ({change(row.elasticity)} if doubled)"
+        f"twice the {NAMES[row.quantity]} by {change(row.elasticity)}"
         for row in answer.sensitivity
         if most_change(row) < READS
     ]
-    return f"{_capital(_listed(hardly))}: it would hardly change." if hardly else ""
+    return f"It would change with {_listed(hardly)}." if hardly else ""
 
 
 def _not_identified(answer: Answer, marginals: dict[str, Marginal]) -> str:

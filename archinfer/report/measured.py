@@ -217,7 +217,7 @@ def _residuals(found: Calibration) -> Panel:
         f"Predicted over measured, minus 1. {words}.",
         Axis("predicted over measured, minus 1, in %", -reach, reach, log=False),
         Axis("shapes, each part from slow to fast", -0.6, size - 0.4, log=False),
-        (bars, Curve([0.0, 0.0], [-0.6, size - 0.4], width=1.0)),
+        (Curve([0.0, 0.0], [-0.6, size - 0.4], width=1.0), bars),
     )
 
 

@@ -26,11 +26,12 @@ def _lead(first: str, told: list[tuple[str, str]]) -> Markup:
     return el("div", el("p", first), el("ul", items), class_="answer")
 
 
-def _pictures(chart: Chart) -> Markup:
-    # The tables below say the rest of a long text.
+def _pictures(chart: Chart, notes: tuple[str, ...] = ()) -> Markup:
+    """The panels; `notes` stand under the first ones instead of their own words."""
+    told = [*notes, *[""] * (len(chart.panels) - len(notes))]
     shown = [
-        figure(panel, f"picture{i}", f"{panel.text.partition('. ')[0].rstrip('.')}.")
-        for i, panel in enumerate(chart.panels)
+        figure(panel, f"picture{i}", words)
+        for i, (panel, words) in enumerate(zip(chart.panels, told, strict=True))
     ]
     return section("Pictures", el("div", shown, class_="pair"), el("p", chart.caption,
                    class_="soft"))  # fmt: skip
@@ -92,7 +93,7 @@ def validate_page(found: Validation, command: str = "") -> str:
     return page(
         "Published speeds against predictions",
         _lead(f"{len(rows)} published speeds. Method: {found.method}.", told),
-        _pictures(chart),
+        _pictures(chart, (f"{inside} of {len(rows)} speeds lie in their 90 % interval.",)),
         section("Row by row", table(caption, HEADINGS, body, sortable=True)),
         section("In numbers", el("ul", [el("li", line.strip()) for line in lines(found)])),
         command=command,
@@ -113,17 +114,17 @@ def calibrate_page(found: Calibration, command: str = "") -> str:
     )
     told = [("How sure", held)]
     told.append(("Stays here", "Seconds per byte, FLOP, layer, expert call and token."))
-    used = [r.name for r in found.transferable.rows() if r.used]
-    told.append(("Carries over to other hardware", f"{', '.join(used)}."))
-    parts = [
-        section(title, table(title, headings, [list(row) for row in rows]))
+    used = [r.text.partition("; ")[0] for r in found.transferable.rows() if r.used]
+    told.append(("Carries over to other hardware", f"{'; '.join(used)}."))
+    shown = [
+        table(title, headings, [list(row) for row in rows])
         for title, headings, rows in calibration_text.tables(found)
     ]
     return page(
         "This machine, measured by a decoder that runs on it",
         _lead(first, told),
         _pictures(calibrate_chart(found)),
-        *parts,
+        section("What was measured", shown),
         section("In words", [el("p", line) for line in rest]),
         command=command,
     )
