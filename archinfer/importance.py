@@ -31,6 +31,7 @@ _DEFENSIVE = 0.15
 _INFLATION = 1.2
 _ANNEAL_ESS = 400.0
 _STAGES_MAX = 10
+_ENOUGH = 2.0 / 3.0
 _PATIENCE = 4
 """Stages after which more draws, up to 8 times as many, make up for a poor proposal."""
 
@@ -262,13 +263,13 @@ def adapt(
         if ess > 0.0:
             annealed, power = _annealed(log_ratio, log_evidence)
             proposal = _fit(space, z, cell, annealed)
-        # A mixture of normals may have no better fit than it has: half the target is kept then.
-        settled = best is not None and 0.5 * target_ess <= ess < 1.1 * best.ess
+        # A mixture of normals may have no better fit than it has: two thirds are kept then.
+        settled = best is not None and _ENOUGH * target_ess <= ess < 1.1 * best.ess
         if best is None or (ess > best.ess and power > 0.0):
             best = Draws(log_weights, ess, stage, proposal, payload)
         if ess >= target_ess or settled or (ess == 0.0 and stage >= 2):
             break
-        if stage >= _PATIENCE and ess < 0.5 * target_ess:
+        if stage >= _PATIENCE and ess < _ENOUGH * target_ess:
             count = min(2 * count, most)
     assert best is not None
     return best

@@ -1,18 +1,18 @@
 """What an observed speed says about a model: the posterior over its size, depth and nodes.
 
-Prior: shapes (`archinfer.prior`), how an operator deploys them (`_Deployments` below), and plain
-ranges for what a speed table leaves out. Evidence: the number of nodes, where it is known, and
+Prior: shapes (`archinfer.prior`), how an operator deploys them (below), and plain ranges for what
+a speed table leaves out. Evidence: the number of nodes, where it is known, and
 the speed: Student's t around the logarithm of the cost model's, with the spread of the profile's
 constants (their joint covariance, to first order) and of its model error, heavy-tailed as the
 noise to which the profile is fitted.
 
 How an operator deploys (stated, not measured):
 
-- spatial hardware: memory is what a deployment is bought for. Of the nodes it uses, a share
-  between 40 % and 100 % is needed (log-uniform); nodes that are there beyond those in use are
-  rare, with an exponential tail of mean 0.1 in the logarithm (10 % of deployments have 1.26
-  times as many as they use, none more than four times). So the number of wafers informs the
-  total size.
+- spatial hardware: memory is what a deployment is bought for. Of the nodes meant for it, a share
+  between 40 % and 100 % is needed (log-uniform), and as many are used as whole layers spread
+  over; nodes that are there beyond those in use are rare, with an exponential tail of mean 0.1
+  in the logarithm (10 % of deployments have 1.26 times as many as they use, none more than four
+  times). So the number of wafers informs the total size.
 - temporal hardware: memory is a by-product of bandwidth, and a small model on many nodes is
   usual; on the nodes of the asked range that hold the model each is as likely as another, by
   logarithm, and only capacity informs the total size. Pipeline stages and tensor-parallel
@@ -1142,10 +1142,17 @@ def _impossible(question: Question, level: int, draws: Draws[_Kept]) -> str:
     if level == 1:
         if draws.ess > 0.0:
             return ""
-        return (
-            f"no model within the known ranges fits and fills {_spell(question.nodes)} {node}s "
-            f"with whole layers in any of the formats {', '.join(question.weights)}"
+        plural = "" if question.nodes[1] == 1 else "s"
+        found = (
+            f"no model within the known ranges fits on {_spell(question.nodes)} {node}{plural} in "
+            f"any of the formats {', '.join(question.weights)}"
         )
+        if question.hardware.spatial:
+            found += (
+                " and fills them: all are too large, too small, or of too few layers, which are "
+                "whole"
+            )
+        return found
     batch = draws.payload.batch
     if draws.ess > 0.0:
         explained = draws.weights[np.abs(batch.deviation) < FAR].sum()

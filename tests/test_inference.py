@@ -380,7 +380,7 @@ class TestAnswer:
         [
             ({"total": (2e12, 4e12), "active": (5e12, 6e12)}, "total 2T:4T and active 5T:6T"),
             ({"tokens_per_s": 1e8}, "answers at 1e+08 tokens/s"),
-            ({"total": (1e9, 2e9)}, "fits and fills 88 wafers"),
+            ({"total": (1e9, 2e9)}, "fits on 88 wafers"),
             ({"layers": (20, 10**4), "active": (1e17, 2e17)}, "excludes it"),
         ],
     )
@@ -466,7 +466,10 @@ class TestFacts:
 
 
 def test_simulated_speeds_are_covered() -> None:
-    """A small version of benchmarks/simulation_coverage.py: ranks of the truth are uniform."""
+    """A small version of benchmarks/simulation_coverage.py: ranks of the truth are uniform.
+
+    Nodes too: each wafer's number is told, and those in use are inferred from it.
+    """
     count = 80
     simulated = simulate(founding(), count, seed=4)
     ranks = np.empty((count, len(QUANTITIES)))

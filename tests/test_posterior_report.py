@@ -60,7 +60,7 @@ def test_nothing_feasible_still_says_what_the_posterior_says(
 ) -> None:
     given = found("wse-3", 4, 750.0, total=(2e12, 3e12))
     text = printed(given, markdown, capsys)
-    assert "No probability statement: no model within the known ranges fits and fills" in text
+    assert "No probability statement: no model within the known ranges fits on" in text
 
 
 @pytest.mark.parametrize(("speed", "word"), [(9000.0, "more"), (300.0, "less")])
