@@ -59,6 +59,7 @@ Index = NDArray[np.intp]
 _FAST = ("speed", "throughput")
 _SLOW = "speed (not faster)"
 _TINY = 1e-300
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -546,11 +547,13 @@ def _finish(
         )
         bottom = np.where(np.isfinite(mirrored), np.exp(-mirrored), a_high)
     total_low, high_at_bottom = _total_interval(f, bottom, every)
-    # An observed speed and a throughput may contradict each other where each alone is possible.
-    lost = total_low > high_at_bottom
+    # An observed speed and a throughput may contradict each other where each alone is possible;
+    # at an end of A the interval is one point, whose two ends differ by the roots' rounding.
+    lost = total_low > high_at_bottom * (1.0 + _ROUNDING)
     total_low = np.where(lost, low_at_top, total_low)
     bottom = np.where(lost, top, bottom)
-    kept = np.flatnonzero(total_low <= total_high)
+    kept = np.flatnonzero(total_low <= total_high * (1.0 + _ROUNDING))
+    total_low = np.minimum(total_low, total_high) if len(kept) == len(slices) else total_low
     if len(kept) < len(slices):
         if not len(kept):
             return _empty(question, slices)

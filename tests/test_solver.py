@@ -332,3 +332,16 @@ def test_sensitivity_is_of_the_design_and_says_where_there_is_no_model() -> None
         assert np.isnan(rows["total_params"].tokens_per_s[0]) == (sparsity < 2.0)
         # More to read is never faster.
         assert not rows["active_params"].tokens_per_s[2] > same
+
+
+@pytest.mark.parametrize("weights", ["bf16", "nvfp4"])
+def test_every_exact_total_inside_the_range_is_feasible(weights: str) -> None:
+    asked = FOUNDING.with_(weights=(weights,), observed=False)
+    found = solve(asked)
+    low, high = float(found.total_low.min()), float(found.total_high.max())
+    for total in np.geomspace(1.001 * low, 0.999 * high, 40):
+        exact = solve(asked.with_(total=(float(total), float(total))))
+        assert exact.feasible, total
+        assert (exact.total_low <= exact.total_high).all()
+    for total in (0.999 * low, 1.001 * high):
+        assert not solve(asked.with_(total=(total, total))).feasible
