@@ -543,10 +543,12 @@ def _finish(
         bottom = np.where(np.isfinite(mirrored), np.exp(-mirrored), a_high)
     total_low, high_at_bottom = _total_interval(f, bottom, every)
     # An observed speed and a throughput may contradict each other where each alone is possible.
-    lost = total_low > high_at_bottom
+    # A total that is asked to the last digit is both ends, within rounding.
+    near = 1.0 + 1e-9
+    lost = total_low > near * high_at_bottom
     total_low = np.where(lost, low_at_top, total_low)
     bottom = np.where(lost, top, bottom)
-    kept = np.flatnonzero(total_low <= total_high)
+    kept = np.flatnonzero(total_low <= near * total_high)
     if len(kept) < len(slices):
         if not len(kept):
             return _empty(question, slices)
