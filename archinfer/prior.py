@@ -48,9 +48,9 @@ SIZE_WIDENING = 2.5
 """Standard deviation of log A of mixtures of experts over that of the catalogue: nearly flat from
 1B to 1T. Stated, not measured: the size is what is asked, and the models a provider serves need
 not be the open ones and the largest are larger. The catalogue's own width predicts the next open
-model better, by 0.4 nats; with it the 90 % intervals would hold the active parameters of 5 of the
-7 models with published speeds on wafers (14 of 20 rows). That figure was seen before the factor
-was chosen, so the coverage of the inverse in `archinfer validate` is no blind test of it."""
+model better, by 0.3 to 0.4 nats; with it the 90 % intervals would hold the active parameters of 5
+of the 7 models with published speeds on wafers. The factors were chosen with the coverage of those
+speeds in view: it is no blind test of them."""
 
 DENSE_WIDENING = 1.25
 """The same of dense models, none of which larger than 405B was published since 2024."""

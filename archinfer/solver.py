@@ -553,13 +553,13 @@ def _finish(
     total_low = np.where(lost, low_at_top, total_low)
     bottom = np.where(lost, top, bottom)
     kept = np.flatnonzero(total_low <= total_high * (1.0 + _ROUNDING))
-    total_low = np.minimum(total_low, total_high) if len(kept) == len(slices) else total_low
     if len(kept) < len(slices):
         if not len(kept):
             return _empty(question, slices)
         return _finish(
             question, slices.take(kept), a_low[kept], a_high[kept], low_by[kept], high_by[kept]
         )
+    total_low = np.minimum(total_low, total_high)
     return Region(
         question,
         slices,

@@ -277,6 +277,14 @@ def test_power_and_price_bound_the_nodes() -> None:
     assert solve(priced).slices.nodes.max() == 10
 
 
+@pytest.mark.parametrize("total", [1e12, 3e11, 2_779_481_663_584.0])
+def test_a_total_to_the_last_digit_is_possible(total: float) -> None:
+    found = solve(FOUNDING.with_(total=(total, total)))
+    assert found.feasible
+    assert found.total_low == pytest.approx(total, rel=1e-9)
+    assert found.total_high == pytest.approx(total, rel=1e-9)
+
+
 @pytest.mark.parametrize("throughput", [700.0, 900.0, 940.0, 1000.0])
 def test_throughput_against_an_observed_speed(throughput: float) -> None:
     """One user at 750 tokens/s is not 1,000 in all: the region shrinks to nothing, exactly."""
@@ -284,7 +292,7 @@ def test_throughput_against_an_observed_speed(throughput: float) -> None:
         observed=True, speculation=(1.0, 1.0), throughput_tokens_per_s=throughput
     )
     found = solve(question)
-    assert np.all(found.total_low <= found.total_high)
+    assert np.all(found.total_low <= found.total_high * (1.0 + 1e-9))
     assert np.all(np.isfinite(found.total_low))
     assert found.feasible == (throughput < 1000.0)
     if found.feasible:
