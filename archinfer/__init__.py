@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from archinfer.family import FamilyRules, family_shape
     from archinfer.hardware import Hardware
     from archinfer.huggingface import load_architecture
-    from archinfer.inference import Posterior, infer
+    from archinfer.inference import infer
+    from archinfer.posterior import Posterior
     from archinfer.prediction import Prediction, predict
     from archinfer.question import Habits, Question
     from archinfer.shape import ModelShape
@@ -79,7 +80,8 @@ _HOMES = {
     "family": ("FamilyRules", "family_shape"),
     "hardware": ("Hardware",),
     "huggingface": ("load_architecture",),
-    "inference": ("Posterior", "infer"),
+    "inference": ("infer",),
+    "posterior": ("Posterior",),
     "prediction": ("Prediction", "predict"),
     "question": ("Habits", "Question"),
     "shape": ("ModelShape",),

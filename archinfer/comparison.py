@@ -16,16 +16,11 @@ import numpy as np
 from archinfer.deployment import Deployment, Mapping
 from archinfer.errors import InputError
 from archinfer.formats import weight_format
+from archinfer.generative import NO_SPECULATION, drawn_speculation, noise_scale
 from archinfer.importance import normal_points
-from archinfer.inference import (
-    NO_SPECULATION,
-    Posterior,
-    drawn_speculation,
-    noise_scale,
-    resampled,
-)
 from archinfer.noise import log_density
 from archinfer.placement import best_mapping, min_nodes
+from archinfer.posterior import Posterior, resampled
 from archinfer.shape import FloatArray, ModelShape
 from archinfer.speculation import speculative_time
 from archinfer.terms import TokenTime, Traffic

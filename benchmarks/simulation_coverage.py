@@ -38,7 +38,8 @@ import numpy as np
 from scipy.stats import kstest
 
 from archinfer.hardware import Hardware
-from archinfer.inference import QUANTITIES, Posterior, infer, simulate
+from archinfer.inference import infer, simulate
+from archinfer.posterior import QUANTITIES, Posterior
 from archinfer.question import Question
 
 TOLERANCE = 0.04

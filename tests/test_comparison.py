@@ -14,8 +14,9 @@ from archinfer import catalogue
 from archinfer.comparison import CAUSES, compare_with, log_mean
 from archinfer.errors import InputError
 from archinfer.hardware import Hardware
-from archinfer.inference import Posterior, infer
+from archinfer.inference import infer
 from archinfer.inverse import InverseCase, prior_without, validate_inverse
+from archinfer.posterior import Posterior
 from archinfer.prior import CATALOGUE_PRIOR, catalogue_features, features, fit_prior
 from archinfer.question import Question
 

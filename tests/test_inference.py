@@ -16,14 +16,9 @@ from archinfer.errors import InputError, UnknownNameError
 from archinfer.formats import weight_format
 from archinfer.hardware import Hardware
 from archinfer.importance import Space, adapt, effective_size, kronecker
-from archinfer.inference import (
-    FACTS,
-    QUANTITIES,
-    Posterior,
-    infer,
-    simulate,
-)
+from archinfer.inference import infer, simulate
 from archinfer.information import information_bits, mutual_information_bits, quantiles
+from archinfer.posterior import FACTS, QUANTITIES, Posterior
 from archinfer.prior import CATALOGUE_PRIOR
 from archinfer.question import Question
 from archinfer.shape import DENSE_CHAIN, LayerGroup, ModelShape
@@ -202,7 +197,8 @@ class TestAnswer:
 
         More may be meant than a model has layers for: 80 wafers for 62 layers are 62 in use.
         """
-        from archinfer.inference import NODES_CAP, _model
+        from archinfer.generative import NODES_CAP
+        from archinfer.inference import _model
 
         def drawn(nodes: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
             model = _model(founding(nodes=nodes), CATALOGUE_PRIOR, None, None, None, None)

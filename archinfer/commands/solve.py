@@ -21,7 +21,7 @@ from archinfer.commands.pictures import PLOT_HELP, REPORT_HELP
 if TYPE_CHECKING:
     from archinfer.comparison import Comparison
     from archinfer.hardware import Hardware
-    from archinfer.inference import Posterior
+    from archinfer.posterior import Posterior
     from archinfer.question import Question
 
 __all__ = ["solve"]

@@ -10,7 +10,7 @@ from archinfer.report.text import compact
 
 if TYPE_CHECKING:
     from archinfer.answer import Answer, Sensitivity
-    from archinfer.inference import Marginal
+    from archinfer.posterior import Marginal
     from archinfer.solver import Bound
 
 __all__ = [

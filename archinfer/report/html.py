@@ -29,7 +29,7 @@ from archinfer.report.text import compact
 
 if TYPE_CHECKING:
     from archinfer.answer import Answer
-    from archinfer.inference import Marginal, Posterior
+    from archinfer.posterior import Marginal, Posterior
     from archinfer.report.predict import Row
     from archinfer.solver import Bound, Interval
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from archinfer.answer import Answer
-    from archinfer.inference import Posterior
+    from archinfer.posterior import Posterior
     from archinfer.report.predict import Row
     from archinfer.report.region import Outline
     from archinfer.shape import FloatArray

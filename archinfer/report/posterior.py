@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from archinfer.comparison import Comparison
-    from archinfer.inference import Posterior
+    from archinfer.posterior import Posterior
 
 __all__ = [
     "bits_text",
@@ -89,7 +89,7 @@ def bits_text(posterior: Posterior) -> str:
 
 def nodes_text(posterior: Posterior) -> str:
     """What the prior assumes of the nodes: a belief about operators, not a measurement."""
-    from archinfer.inference import UTILISATION
+    from archinfer.generative import UTILISATION
 
     hardware = posterior.question.hardware
     nodes = f"{hardware.node}s"

@@ -1,0 +1,455 @@
+"""From points of the unit normal to deployed models, their predicted speed and its likelihood.
+
+`archinfer.inference` says what is assumed; here each assumption is one short method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from archinfer.cost import TokenTime, Traffic, decode_time, log_sd, memory_fraction, throughput
+from archinfer.deployment import Mapping
+from archinfer.family import FamilyRules, attention_rule, family_shape
+from archinfer.formats import weight_format
+from archinfer.importance import Index, Space
+from archinfer.laws import truncated
+from archinfer.noise import DEGREES, log_density
+from archinfer.placement import fewest
+from archinfer.posterior import Batch
+from archinfer.prior import ShapePrior
+from archinfer.question import Question, Range
+from archinfer.shape import DENSE_CHAIN, FloatArray, ModelShape, Number
+from archinfer.solver import widest_group
+from archinfer.speculation import SpeculationLaw, speculative_time
+from archinfer.work import Memory, memory
+
+if TYPE_CHECKING:
+    from archinfer.hardware import Hardware
+
+__all__ = [
+    "CONCURRENCY_SPREAD",
+    "IDLE_LOG_MEAN",
+    "IDLE_MOST",
+    "NODES_CAP",
+    "NO_SPECULATION",
+    "READ_CONTEXT_LOW",
+    "UTILISATION",
+    "GenerativeModel",
+    "drawn_speculation",
+    "noise_scale",
+]
+
+SCALE_UNCERTAINTY = 1.2
+"""Factor on the variance of the noise for the uncertainty of its own scale: exp(2 s^2) with
+s = 0.3, what a fit to some twenty speeds leaves of the scale's logarithm."""
+
+UTILISATION = (0.4, 1.0)
+IDLE_LOG_MEAN = 0.1
+IDLE_MOST = 4.0
+CONCURRENCY_SPREAD = 32.0
+READ_CONTEXT_LOW = 1000.0
+NO_SPECULATION = 0.5
+POINT_TOLERANCE = 0.025
+"""A single figure for total or active parameters stands for all that round to it: +-2.5 %."""
+
+LAYERS_CAP = 512
+"""Most layers considered where none are known: four times the deepest of the catalogue."""
+LAYERS_ASKED_CAP = 4096
+"""The same where they are."""
+NODES_CAP = 4096
+"""Most nodes considered before their number is known."""
+
+_SIZE, _DEPTH, _PER_LAYER, _SPARSITY, _FILL, _ACCEPTED, _READ, _USERS, _DRAFT = range(9)
+_DIMENSIONS = 9
+_EXPLORE = (2.0, 1.5, 1.0, 1.5, 1.0, 1.0, 1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """The discrete choices: dense or mixture-of-experts, weight format, attention kind."""
+
+    moe: Index
+    weights: Index
+    attention: Index
+    probability: FloatArray
+
+    @staticmethod
+    def of(
+        prior: ShapePrior, formats: Sequence[float], kinds: Sequence[tuple[str, float]]
+    ) -> _Cells:
+        moe, weights, attention = (
+            x.ravel()
+            for x in np.meshgrid(
+                np.arange(2), np.arange(len(formats)), np.arange(len(kinds)), indexing="ij"
+            )
+        )
+        shares = np.array([c.share for c in prior.classes])
+        formats_p = np.asarray(formats, dtype=float)
+        kinds_p = np.array([p for _, p in kinds])
+        probability = shares[moe] * formats_p[weights] * kinds_p[attention]
+        return _Cells(moe, weights, attention, probability / probability.sum())
+
+
+def _point(limits: Range, tolerance: float) -> Range:
+    low, high = limits
+    if low == high:
+        return low * (1.0 - tolerance), high * (1.0 + tolerance)
+    return limits
+
+
+def _log_uniform(z: FloatArray, low: Number, high: Number) -> FloatArray:
+    """Log-uniform in [low, high] from standard normal z."""
+    return np.asarray(low * (np.asarray(high) / low) ** ndtr(z))
+
+
+class GenerativeModel:
+    """The generative model of a question: standard normals and cells -> draws with evidence."""
+
+    def __init__(
+        self,
+        question: Question,
+        prior: ShapePrior,
+        formats: Sequence[float],
+        kinds: Sequence[tuple[str, float]],
+        concurrency: Range,
+        read_context: Range,
+        law: SpeculationLaw | None,
+    ) -> None:
+        self.question = question
+        self.prior = prior
+        self.kinds = kinds
+        self.cells = _Cells.of(prior, formats, kinds)
+        self.bits = np.array([weight_format(w).bits for w in question.weights])
+        self.concurrency = concurrency
+        self.read_context = read_context
+        self.law = law if question.speculation[1] > 1.0 else None
+        self.total = _point(question.total, POINT_TOLERANCE)
+        self.active = _point(question.active, POINT_TOLERANCE)
+        groups = self.cells.moe * len(formats) + self.cells.weights
+        self.space = Space(
+            _DIMENSIONS, self.cells.probability, groups.astype(np.intp), np.array(_EXPLORE)
+        )
+
+    def evaluate(
+        self, level: int, z: FloatArray, cell: Index, speed: bool = False
+    ) -> tuple[FloatArray, Batch]:
+        """Log evidence and draws; level 0: known ranges, 1: and the nodes, 2: and the speed.
+
+        Below level 2 the speed is predicted only with `speed`.
+        """
+        batch = Batch.empty(len(z))
+        moe = self.cells.moe[cell]
+        batch.moe[:] = moe
+        batch.weights[:] = self.cells.weights[cell]
+        kind = self.cells.attention[cell]
+        batch.attention[:] = kind
+        per_layer = np.zeros(len(z))
+        for flag in (0, 1):
+            mine = np.flatnonzero(moe == flag)
+            if len(mine):
+                per_layer[mine] = self._shapes(batch, mine, z[mine], flag)
+        self._nuisances(batch, z)
+        evidence = batch.log_conditions.copy()
+        alive = np.isfinite(evidence)
+        for k, (name, _) in enumerate(self.kinds):
+            mine = np.flatnonzero(alive & (kind == k))
+            if len(mine):
+                self._deploy(batch, mine, z[mine], per_layer[mine], name, level, speed or level > 1)
+        if level == 0:
+            # Of the nodes nothing is known yet but that the model fits on some.
+            alive &= batch.log_nodes > -np.inf
+            batch.log_nodes[alive] = 0.0
+        evidence[alive] += batch.log_nodes[alive]
+        evidence[~alive] = -np.inf
+        if level > 1:
+            evidence[alive] += batch.log_speed[alive]
+        return evidence, batch
+
+    def _shapes(self, batch: Batch, mine: Index, z: FloatArray, flag: int) -> FloatArray:
+        """Draw A, L, c and N within what is known; returns c."""
+        own = self.prior.classes[flag]
+        with np.errstate(divide="ignore"):
+            active_low, active_high = np.log(np.asarray(self.active))
+            total_low, total_high = np.log(np.asarray(self.total))
+            layers_low = np.log(max(np.ceil(self.question.layers[0]), 1.0) - 0.5)
+            most = np.floor(self.question.layers[1])
+            most = min(most, LAYERS_ASKED_CAP) if most < np.inf else LAYERS_CAP
+            layers_high = np.log(most + 0.5)
+        if own.sparsity is None:
+            active_low, active_high = max(active_low, total_low), min(active_high, total_high)
+        else:
+            active_high = min(active_high, total_high)
+        size, log_p = truncated(z[:, _SIZE], own.size_mean, own.size_sd, active_low, active_high)
+        mean, sd = own.depth.predict(size)
+        depth, mass = truncated(z[:, _DEPTH], mean, sd, layers_low, layers_high, own.depth_law)
+        log_p = log_p + mass
+        layers = np.maximum(np.round(np.exp(depth)), 1.0)
+        log_layers = np.log(layers)
+        mean, sd = own.per_layer.predict(size, log_layers)
+        per_layer = np.exp(mean + sd * z[:, _PER_LAYER])
+        log_total = size
+        if own.sparsity is not None:
+            mean, sd = own.sparsity.predict(size, log_layers)
+            extra, mass = truncated(
+                z[:, _SPARSITY], mean, sd, np.maximum(total_low - size, 0.0), total_high - size
+            )
+            log_total = size + extra
+            # Only what the known total takes away is evidence; N >= A is part of the prior.
+            log_p = log_p + mass - np.log(ndtr(mean / sd))
+        active = np.exp(size)
+        batch.put(
+            mine,
+            active_params=active,
+            layers=layers,
+            total_params=np.maximum(np.exp(log_total), active),
+            log_conditions=log_p,
+        )
+        return per_layer
+
+    def _nuisances(self, batch: Batch, z: FloatArray) -> None:
+        q = self.question
+        batch.concurrency[:] = np.round(_log_uniform(z[:, _USERS], *self.concurrency))
+        batch.context_tokens[:] = _log_uniform(z[:, _READ], *self.read_context)
+        low, high = q.speculation
+        none = NO_SPECULATION if low <= 1.0 < high else 0.0
+        u = ndtr(z[:, _ACCEPTED])
+        used = np.clip((u - none) / (1.0 - none), 0.0, 1.0)
+        accepted = low * (high / low) ** used
+        if none > 0.0:
+            accepted = np.where(u < none, 1.0, np.maximum(accepted, 1.0))
+        batch.accepted_tokens[:] = accepted
+        batch.speculates[:] = accepted > 1.0
+
+    def _rules(self, kind: str, per_layer: FloatArray) -> FamilyRules:
+        # An array of rules: the family's formulas broadcast over it.
+        return replace(self.question.rules, attention=kind, params_per_layer=cast(float, per_layer))
+
+    def _deploy(
+        self,
+        batch: Batch,
+        mine: Index,
+        z: FloatArray,
+        per_layer: FloatArray,
+        kind: str,
+        level: int,
+        speed: bool,
+    ) -> None:
+        """Nodes in use, their probability and, where asked, the speed."""
+        q = self.question
+        limits = q.nodes if level > 0 else (1, NODES_CAP)
+        total, active = batch.total_params[mine], batch.active_params[mine]
+        layers = batch.layers[mine]
+        dense = batch.moe[mine] == 0.0
+        shape = _with_chain(
+            family_shape(total, active, layers, self._rules(kind, per_layer)), kind, dense
+        )
+        bits = self.bits[batch.weights[mine].astype(np.intp)]
+        users = batch.concurrency[mine]
+        stored = memory(shape, q.context_tokens, users, bits, q.kv_bits)
+        traffic = Traffic(batch.context_tokens[mine], users, bits, None, q.kv_bits)
+        if q.hardware.spatial:
+            mapping, log_nodes = self._spatial_nodes(stored, layers, z[:, _FILL], limits)
+            time = None
+            if speed:
+                time = decode_time(q.hardware, shape, stored, mapping, traffic)
+        else:
+            mapping, log_nodes, time = self._temporal_nodes(
+                shape, stored, layers, traffic, z[:, _FILL], limits, speed
+            )
+        batch.put(
+            mine,
+            hidden_size=shape.hidden_size,
+            nodes=mapping.nodes(layers),
+            log_nodes=log_nodes,
+        )
+        if time is None:
+            return
+        spread: Number = 0.0
+        if self.law is not None:
+            spread = self._speculate(batch, mine, z, per_layer, kind, mapping, time)
+        self._speed(batch, mine, time, spread)
+
+    def _speculate(
+        self,
+        batch: Batch,
+        mine: Index,
+        z: FloatArray,
+        per_layer: FloatArray,
+        kind: str,
+        mapping: Mapping,
+        time: TokenTime,
+    ) -> FloatArray:
+        """Tokens gained per pass by the law of speculation; returns the spread of their logs."""
+        assert self.law is not None
+        q = self.question
+        used, acceptance, draft_s = drawn_speculation(
+            self.law, q.speculation, z[:, _ACCEPTED], z[:, _DRAFT]
+        )
+        gain = np.ones(len(mine))
+        at = np.flatnonzero(used & np.isfinite(np.asarray(time.total)))
+        if len(at):
+            # Each draw in a row of its own, numbers of drafts along it.
+            row = mine[at][:, None]
+            layers = batch.layers[row]
+            shape = _with_chain(
+                family_shape(
+                    batch.total_params[row],
+                    batch.active_params[row],
+                    layers,
+                    self._rules(kind, per_layer[at][:, None]),
+                ),
+                kind,
+                batch.moe[row] == 0.0,
+            )
+            bits = self.bits[batch.weights[row].astype(np.intp)]
+            users = batch.concurrency[row]
+            stored = memory(shape, q.context_tokens, users, bits, q.kv_bits)
+            traffic = Traffic(batch.context_tokens[row], users, bits, None, q.kv_bits)
+            count = (len(mine),)
+            placed = Mapping(
+                np.broadcast_to(mapping.layers_per_stage, count)[at][:, None],
+                np.broadcast_to(mapping.tensor_parallel, count)[at][:, None],
+            )
+            each_s = speculative_time(
+                q.hardware,
+                shape,
+                stored,
+                placed,
+                traffic,
+                acceptance[at][:, None],
+                draft_s[at][:, None],
+            )
+            gain[at] = np.broadcast_to(np.asarray(time.total), count)[at] / each_s
+        batch.put(mine, accepted_tokens=gain, speculates=used.astype(float))
+        return np.where(used, self.law.spread_log_sd, 0.0)
+
+    def _spatial_nodes(
+        self, stored: Memory, layers: FloatArray, z: FloatArray, limits: tuple[int, int]
+    ) -> tuple[Mapping, FloatArray]:
+        low, high = limits
+        held = np.floor(self.question.hardware.usable_bytes * layers / np.asarray(stored.total))
+        fits = held >= 1.0
+        needed = np.ceil(layers / np.clip(held, 1.0, layers))
+        # Those in use are ceil(L / m), m = ceil(L / bought): no more than `high` where m is at
+        # least ceil(L / high), whatever else is bought.
+        deepest = np.ceil(layers / high)
+        with np.errstate(divide="ignore"):
+            bought_end = np.ceil(layers / (deepest - 1.0))
+        most = np.minimum(needed * (UTILISATION[1] / UTILISATION[0]), bought_end)
+        room = most / needed
+        possible = fits & (room > 1.0)
+        room = np.where(possible, room, 2.0)
+        # Just below the end: the number of nodes is the whole part.
+        bought = np.floor(needed * room ** (ndtr(z) * (1.0 - 1e-9)))
+        per_stage = np.ceil(layers / bought)
+        used = np.ceil(layers / per_stage)
+        power = 1.0 / IDLE_LOG_MEAN
+        there = (used / np.maximum(low, used)) ** power - (used / (high + 1.0)) ** power
+        there = np.where(used * IDLE_MOST < low, 0.0, there)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_p = np.log(np.log(room) / np.log(UTILISATION[1] / UTILISATION[0])) + np.log(
+                np.maximum(there, 0.0)
+            )
+        return Mapping(per_stage), np.where(possible, log_p, -np.inf)
+
+    def _temporal_nodes(
+        self,
+        shape: ModelShape,
+        stored: Memory,
+        layers: FloatArray,
+        traffic: Traffic,
+        z: FloatArray,
+        limits: tuple[int, int],
+        speed: bool,
+    ) -> tuple[Mapping, FloatArray, TokenTime | None]:
+        hardware = self.question.hardware
+        low, high = limits
+        least = np.maximum(fewest(hardware, shape, stored)[0], low)
+        possible = least <= high
+        room = np.where(possible, (high + 1.0) / np.minimum(least, high), 2.0)
+        there = np.floor(np.minimum(least, high) * room ** (ndtr(z) * (1.0 - 1e-9)))
+        best_s = np.full(len(layers), np.inf)
+        per_stage = layers.copy()
+        group = np.ones(len(layers))
+        size = 1.0
+        while size <= min(high, widest_group(hardware)):
+            stages = np.clip(np.floor(there / size), 1.0, layers)
+            mine = Mapping(np.ceil(layers / stages), size)
+            taken = np.asarray(memory_fraction(hardware, shape, stored, mine))
+            fits = (size <= there) & (taken <= 1.0)
+            if np.any(fits):
+                seconds = decode_time(hardware, shape, stored, mine, traffic).total
+                better = fits & (np.asarray(seconds) < best_s)
+                best_s = np.where(better, seconds, best_s)
+                per_stage = np.where(better, mine.layers_per_stage, per_stage)
+                group = np.where(better, size, group)
+            size *= 2.0
+        mapping = Mapping(per_stage, group)
+        log_p = np.where(possible & np.isfinite(best_s), 0.0, -np.inf)
+        time = decode_time(hardware, shape, stored, mapping, traffic) if speed else None
+        return mapping, log_p, time
+
+    def _speed(self, batch: Batch, mine: Index, time: TokenTime, spread: Number) -> None:
+        q = self.question
+        hardware = q.hardware
+        pass_s = np.asarray(time.total)
+        predicted = batch.accepted_tokens[mine] / pass_s
+        scale = noise_scale(hardware, time, spread)
+        deviation = np.log(q.tokens_per_s / predicted) / scale
+        batch.put(
+            mine,
+            tokens_per_s=predicted,
+            throughput=throughput(time, batch.concurrency[mine], batch.accepted_tokens[mine]),
+            depth_s=time.reductions + time.fixed,
+            bytes_s=time.weights + time.kv + time.compute + time.head,
+            links_s=time.links,
+            queue_s=time.queue + time.draft,
+            log_speed=log_density(deviation) - np.log(scale),
+            log_scale=scale,
+            deviation=deviation,
+        )
+
+
+def noise_scale(hardware: Hardware, time: TokenTime, spread: Number) -> FloatArray:
+    """Scale of Student's t around the logarithm of a predicted speed.
+
+    Constants and speculation's spread add to the scale of the model error, which as a standard
+    deviation is sqrt(v / (v - 2)) times its scale.
+    """
+    error = hardware.model_error_log_sd**2
+    constants = np.asarray(log_sd(hardware, time)) ** 2 - error
+    scale = error * (DEGREES - 2.0) / DEGREES
+    return np.asarray(np.sqrt(SCALE_UNCERTAINTY * (constants + scale + np.square(spread))))
+
+
+def drawn_speculation(
+    law: SpeculationLaw, asked: Range, z_use: FloatArray, z_draft: FloatArray
+) -> tuple[NDArray[np.bool_], FloatArray, FloatArray]:
+    """Whether speculation is used, chance of acceptance and time of a draft, from normals.
+
+    Args:
+        law: what is known.
+        asked: range of tokens per pass; with a low end above 1 speculation is certain.
+        z_use, z_draft: standard normal, shape (n,).
+    """
+    probability = 1.0 if asked[0] > 1.0 else law.probability
+    u = ndtr(z_use)
+    used = u >= 1.0 - probability
+    within = np.clip((u - (1.0 - probability)) / max(probability, 1e-12), 1e-9, 1.0 - 1e-9)
+    centre = np.log(law.acceptance / (1.0 - law.acceptance))
+    acceptance = 1.0 / (1.0 + np.exp(-(centre + law.acceptance_logit_sd * ndtri(within))))
+    return used, acceptance, law.draft_time_s * np.exp(law.draft_time_log_sd * z_draft)
+
+
+def _with_chain(shape: ModelShape, kind: str, dense: Any) -> ModelShape:
+    """The family's shape with the shorter chain of all-reduces where it is dense."""
+    (group,) = shape.groups
+    router = attention_rule("gqa").reductions - DENSE_CHAIN
+    chain = np.where(dense, group.reductions - router, group.reductions)
+    return replace(shape, groups=(replace(group, reductions=chain),))
