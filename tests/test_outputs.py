@@ -250,7 +250,7 @@ def test_columns_left_out_are_named(
     print_table(new_console(), "", HEADINGS, ROWS, optional=("memory", "source"))
     out = capsys.readouterr().out
     assert "44 GB" not in out
-    assert "(Left out, the window is narrow: memory; --format csv has all.)" in flat(out)
+    assert "(Left out, the window is narrow: memory; --format json has all.)" in flat(out)
 
 
 def test_a_pipe_gets_every_column(

@@ -166,12 +166,8 @@ def print_posterior(console: Console, posterior: Posterior) -> None:
         console.print()
         return
     headings, rows = posterior_rows(posterior)
-    if console.width < 96:
-        keep = [0, 1, 3, 5, 6, 8, 9]
-        headings = [headings[i] for i in keep]
-        rows = [[row[i] for i in keep] for row in rows]
     title = "What the observation says: posterior over models like those built today"
-    print_table(console, title, headings, rows)
+    print_table(console, title, headings, rows, optional=("25 %", "75 %", "of nodes"))
     shares = [
         ("weights", posterior.weights_probability),
         ("attention", posterior.attention_probability),

@@ -151,7 +151,7 @@ def print_table(
     _print_columns(console, columns, widths, room)
     if left_out:
         names = ", ".join(left_out)
-        console.print(Text(f"(Left out, the window is narrow: {names}; --format csv has all.)"))
+        console.print(Text(f"(Left out, the window is narrow: {names}; --format json has all.)"))
     console.print()
 
 
