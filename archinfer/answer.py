@@ -130,6 +130,7 @@ def sensitivity(question: Question, design: Design) -> tuple[Sensitivity, ...]:
             np.maximum(np.round(design.architecture.layers * scale["layers"]), 1.0),
             design.mapping,
             weight_format(design.weights).bits,
+            dense=(total == active) & (design.total_params == design.active_params),
         )
         family = np.asarray(tokens_per_s(candidate.time))
         speeds = np.where(active <= total, family / family[1] / design.time_s["total"], np.nan)
@@ -474,9 +475,7 @@ def _relaxation(question: Question, constraint: Constraint, region: Region) -> R
         (np.maximum(region.total_low, region.active_high), region.active_high),
     )
     for total, active in ends:
-        candidate = Candidate(
-            question, total, active, slices.layers, slices.mapping, slices.weight_bits
-        )
+        candidate = slices.candidate(question, total, active)
         slack = np.broadcast_to(constraint.slack(candidate), (len(slices),))
         i = int(np.argmax(slack))
         if slack[i] > best:
@@ -498,14 +497,7 @@ def _two(question: Question, first: Constraint, second: Constraint, region: Regi
     worst = _miss(question, first, second, region, slot, total, active)
     i = int(np.argmin(worst))
     part = slices.take(slot[i : i + 1])
-    closest = Candidate(
-        question,
-        total[i : i + 1],
-        active[i : i + 1],
-        part.layers,
-        part.mapping,
-        part.weight_bits,
-    )
+    closest = part.candidate(question, total[i : i + 1], active[i : i + 1])
     factors = tuple(
         max(1.0, float(np.exp(-np.broadcast_to(c.slack(closest), (1,))[0])))
         for c in (first, second)
@@ -556,8 +548,7 @@ def _miss(
 
     Of models alike in that, the one that misses the other less counts as closer.
     """
-    part = region.slices.take(slot)
-    models = Candidate(question, total, active, part.layers, part.mapping, part.weight_bits)
+    models = region.slices.take(slot).candidate(question, total, active)
     misses = [np.broadcast_to(-np.asarray(c.slack(models)), slot.shape) for c in (first, second)]
     return np.asarray(np.maximum(*misses) + _TIE * np.minimum(*misses))
 

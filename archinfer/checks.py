@@ -27,7 +27,7 @@ from archinfer.checks_schema import (
     Totals,
     read_check_file,
 )
-from archinfer.constraints import Candidate, constraints
+from archinfer.constraints import constraints
 from archinfer.cost import Z90
 from archinfer.deployment import Deployment
 from archinfer.errors import FileError, InputError
@@ -290,7 +290,8 @@ class _Runner:
         model: Totals | str | None = check.model
         if isinstance(model, Totals):
             rules = FamilyRules(attention=model.attention)
-            return family_shape(model.total, model.active, model.layers, rules)
+            dense = model.active == model.total
+            return family_shape(model.total, model.active, model.layers, rules, dense)
         assert model is not None
         if model.endswith(".json") or (self.folder / model).is_file():
             architecture = load_architecture(self._path(model, where))
@@ -383,15 +384,7 @@ def _headroom(question: Question) -> float | None:
     region = solve_region(question.without("speed"))
     if not region.feasible:
         return None
-    slices = region.slices
-    fastest = Candidate(
-        question,
-        region.total_low,
-        region.active_low,
-        slices.layers,
-        slices.mapping,
-        slices.weight_bits,
-    )
+    fastest = region.slices.candidate(question, region.total_low, region.active_low)
     speed = next(c for c in constraints(question) if c.name == "speed")
     return float(np.exp(np.max(speed.slack(fastest)))) - 1.0
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from archinfer.cost import (
     Z90,
@@ -47,6 +48,7 @@ class Candidate:
         mapping: where the layers are.
         weight_bits: bits of a weight, scales included.
         outside_bits: bits of embedding and head; None: as `weight_bits`.
+        dense: which are the family's dense members (see `family_shape`).
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Candidate:
         weight_bits: Number,
         outside_bits: Number | None = None,
         shape: ModelShape | None = None,
+        dense: bool | NDArray[np.bool_] = False,
     ) -> None:
         self.question = question
         self.total = total
@@ -68,13 +71,14 @@ class Candidate:
         self.weight_bits = weight_bits
         self.outside_bits = outside_bits
         self._shape = shape
+        self.dense = dense
 
     @cached_property
     def shape(self) -> ModelShape:
         """The model as the cost model sees it."""
         if self._shape is not None:
             return self._shape
-        return family_shape(self.total, self.active, self.layers, self.question.rules)
+        return family_shape(self.total, self.active, self.layers, self.question.rules, self.dense)
 
     @cached_property
     def memory(self) -> Memory:

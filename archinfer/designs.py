@@ -264,6 +264,8 @@ def _targets(region: Region) -> list[tuple[int, tuple[float, float]]]:
         mine = np.flatnonzero(slices.weights == w)
         if not len(mine):
             continue
+        mixed = mine[~slices.dense[mine]]
+        mine = mixed if len(mixed) else mine
         largest = int(mine[np.argmax(region.total_high[mine])])
         widest = int(mine[np.argmax(region.active_high[mine])])
         depths = np.unique(slices.layers[mine])

@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from archinfer.errors import UnknownNameError
 from archinfer.shape import Cache, LayerGroup, ModelShape, Number
@@ -19,7 +20,6 @@ __all__ = [
     "AttentionRule",
     "FamilyRules",
     "attention_rule",
-    "dense_shape",
     "family_shape",
 ]
 
@@ -110,7 +110,11 @@ class FamilyRules:
 
 
 def family_shape(
-    total_params: Number, active_params: Number, layers: Number, rules: FamilyRules
+    total_params: Number,
+    active_params: Number,
+    layers: Number,
+    rules: FamilyRules,
+    dense: bool | NDArray[np.bool_] = False,
 ) -> ModelShape:
     """The family's member with these totals; real-valued sizes, exact totals.
 
@@ -118,26 +122,38 @@ def family_shape(
         total_params, active_params: parameters; floats or arrays that broadcast together.
         layers: decoder layers, likewise.
         rules: what the rest follows from.
+        dense: which are dense, likewise: nothing is routed, and a layer waits for fewer
+            all-reduces. They have as many active parameters as parameters.
 
     Returns:
         A shape whose fields have the broadcast shape of the arguments.
 
     Every layer is alike. N - A = R (1 - k/E), where R are all routed parameters and
-    r = k R / E the active ones: E / k = R / r follows from the sparsity.
+    r = k R / E the active ones: E / k = R / r follows from the sparsity. At N = A that is a
+    mixture of k experts that are all used; a dense model is another member there.
     """
     kind = attention_rule(rules.attention)
     hidden = rules.hidden_size(active_params, layers)
     table = rules.vocab_size * hidden
     layer_active = (active_params - 2.0 * table) / layers
     routed_active = rules.routed_share * layer_active
-    # A total below the active parameters is no model (the definition excludes it): priced dense.
-    routed = routed_active + np.maximum(total_params - active_params, 0.0) / layers
+    # A total below the active parameters is no model (the definition excludes it).
+    idle = np.maximum(total_params - active_params, 0.0) / layers
+    shared, routed = layer_active - routed_active, routed_active + idle
+    experts: Number = rules.experts_per_token * routed / routed_active
+    top_k: Number = rules.experts_per_token
+    reductions: Number = rules.reductions
+    if np.any(dense):
+        shared = np.where(dense, shared + routed, shared)
+        routed = np.where(dense, 0.0, routed)
+        experts, top_k = np.where(dense, 1.0, experts), np.where(dense, 1.0, top_k)
+        reductions = np.where(dense, reductions - _ROUTING_STEPS, reductions)
     group = LayerGroup(
         count=layers,
-        shared_params=layer_active - routed_active,
+        shared_params=shared,
         routed_params=routed,
-        experts=rules.experts_per_token * routed / routed_active,
-        experts_per_token=rules.experts_per_token,
+        experts=experts,
+        experts_per_token=top_k,
         caches=(
             Cache(
                 values_per_token=kind.values_per_token,
@@ -145,27 +161,7 @@ def family_shape(
                 shards=kind.shards,
             ),
         ),
-        reductions=rules.reductions,
+        reductions=reductions,
         evenness=rules.evenness,
     )
     return ModelShape(groups=(group,), hidden_size=hidden, lookup_params=table, head_params=table)
-
-
-def dense_shape(shape: ModelShape) -> ModelShape:
-    """The family's member with as many active parameters as parameters: nothing is routed.
-
-    `family_shape` prices every member as a mixture of experts, so that its functions have no
-    jump; this takes the routing out of a member whose experts are all used.
-    """
-    groups = tuple(
-        replace(
-            group,
-            shared_params=group.shared_params + group.routed_params,
-            routed_params=0.0,
-            experts=1.0,
-            experts_per_token=1.0,
-            reductions=group.reductions - _ROUTING_STEPS,
-        )
-        for group in shape.groups
-    )
-    return replace(shape, groups=groups)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 
 from archinfer.cost import TokenTime, Traffic, decode_time, log_sd, memory_fraction, throughput
 from archinfer.deployment import Mapping
-from archinfer.family import FamilyRules, attention_rule, family_shape
+from archinfer.family import FamilyRules, family_shape
 from archinfer.formats import weight_format
 from archinfer.importance import Index, Space
 from archinfer.laws import truncated
@@ -24,7 +24,7 @@ from archinfer.placement import fewest
 from archinfer.posterior import Batch
 from archinfer.prior import ShapePrior
 from archinfer.question import Question, Range
-from archinfer.shape import DENSE_CHAIN, FloatArray, ModelShape, Number
+from archinfer.shape import FloatArray, ModelShape, Number
 from archinfer.solver import widest_group
 from archinfer.speculation import SpeculationLaw, speculative_time
 from archinfer.work import Memory, memory
@@ -246,9 +246,7 @@ class GenerativeModel:
         total, active = batch.total_params[mine], batch.active_params[mine]
         layers = batch.layers[mine]
         dense = batch.moe[mine] == 0.0
-        shape = _with_chain(
-            family_shape(total, active, layers, self._rules(kind, per_layer)), kind, dense
-        )
+        shape = family_shape(total, active, layers, self._rules(kind, per_layer), dense)
         bits = self.bits[batch.weights[mine].astype(np.intp)]
         users = batch.concurrency[mine]
         stored = memory(shape, q.context_tokens, users, bits, q.kv_bits)
@@ -297,14 +295,11 @@ class GenerativeModel:
             # Each draw in a row of its own, numbers of drafts along it.
             row = mine[at][:, None]
             layers = batch.layers[row]
-            shape = _with_chain(
-                family_shape(
-                    batch.total_params[row],
-                    batch.active_params[row],
-                    layers,
-                    self._rules(kind, per_layer[at][:, None]),
-                ),
-                kind,
+            shape = family_shape(
+                batch.total_params[row],
+                batch.active_params[row],
+                layers,
+                self._rules(kind, per_layer[at][:, None]),
                 batch.moe[row] == 0.0,
             )
             bits = self.bits[batch.weights[row].astype(np.intp)]
@@ -445,11 +440,3 @@ def drawn_speculation(
     centre = np.log(law.acceptance / (1.0 - law.acceptance))
     acceptance = 1.0 / (1.0 + np.exp(-(centre + law.acceptance_logit_sd * ndtri(within))))
     return used, acceptance, law.draft_time_s * np.exp(law.draft_time_log_sd * z_draft)
-
-
-def _with_chain(shape: ModelShape, kind: str, dense: Any) -> ModelShape:
-    """The family's shape with the shorter chain of all-reduces where it is dense."""
-    (group,) = shape.groups
-    router = attention_rule("gqa").reductions - DENSE_CHAIN
-    chain = np.where(dense, group.reductions - router, group.reductions)
-    return replace(shape, groups=(replace(group, reductions=chain),))

@@ -16,7 +16,7 @@ from archinfer.architecture import Architecture
 from archinfer.cost import decode_time, memory_fraction, speed_range
 from archinfer.deployment import Deployment, Mapping
 from archinfer.errors import InputError
-from archinfer.family import FamilyRules, dense_shape, family_shape
+from archinfer.family import FamilyRules, family_shape
 from archinfer.formats import weight_format
 from archinfer.placement import candidates, fewest, fewest_nodes
 from archinfer.shape import FloatArray, ModelShape, Number
@@ -727,9 +727,8 @@ def predict_depths(
         raise InputError("no layer count to predict for")
 
     def shape(depth: float) -> ModelShape:
-        found = family_shape(total_params, active_params, depth, rules)
-        if total_params == active_params:
-            found = dense_shape(found)
+        dense = total_params == active_params
+        found = family_shape(total_params, active_params, depth, rules, dense)
         return replace(found, name=name)
 
     found = tuple(predict(shape(float(v)), hardware, deployment, changes=False) for v in layers)

@@ -72,6 +72,8 @@ class Slices:
     weights: Index
     """Position of the weight format in the question's list."""
     weight_bits: FloatArray
+    dense: NDArray[np.bool_]
+    """Whether its models are dense: then N = A, and there is one slice beside that of mixtures."""
 
     def take(self, index: Index) -> Slices:
         """The slices at `index`."""
@@ -81,6 +83,19 @@ class Slices:
             self.tensor_parallel[index],
             self.weights[index],
             self.weight_bits[index],
+            self.dense[index],
+        )
+
+    def candidate(self, question: Question, total: FloatArray, active: FloatArray) -> Candidate:
+        """One model in each slice."""
+        return Candidate(
+            question,
+            total,
+            active,
+            self.layers,
+            self.mapping,
+            self.weight_bits,
+            dense=self.dense,
         )
 
     @property
@@ -175,17 +190,32 @@ def _layer_range(question: Question) -> FloatArray:
 def _slices(question: Question, layers: FloatArray) -> Slices:
     if not len(layers):
         nothing = np.empty(0)
-        return Slices(nothing, nothing, nothing, np.empty(0, dtype=np.intp), nothing)
+        none = np.empty(0, dtype=bool)
+        return Slices(nothing, nothing, nothing, np.empty(0, dtype=np.intp), nothing, none)
     layers, per_stage, group = placements(question, layers)
     bits = np.array([weight_format(w).bits for w in question.weights])
-    copies, n = len(bits), len(layers)
+    kinds = np.array([False, True] if _may_be_dense(question) else [False])
+    formats, n = len(bits), len(layers)
+    copies = formats * len(kinds)
     return Slices(
         np.tile(layers, copies),
         np.tile(per_stage, copies),
         np.tile(group, copies),
-        np.repeat(np.arange(copies), n),
-        np.repeat(bits, n),
+        np.tile(np.repeat(np.arange(formats), n), len(kinds)),
+        np.tile(np.repeat(bits, n), len(kinds)),
+        np.repeat(kinds, formats * n),
     )
+
+
+def _may_be_dense(question: Question) -> bool:
+    habits = question.habits
+    if habits is not None and "sparsity" not in question.disabled and habits.sparsity[0] > 1.0:
+        return False
+    totals, actives = (
+        (0.0, np.inf) if f"{name} asked" in question.disabled else getattr(question, name)
+        for name in ("total", "active")
+    )
+    return bool(totals[0] <= actives[1] and actives[0] <= totals[1])
 
 
 class _Functions:
@@ -198,10 +228,11 @@ class _Functions:
         layers = slices.layers
         habits = question.habits
         n = len(slices)
-        self.sparsity_low, self.sparsity_high = 1.0, np.inf
+        low, high = 1.0, np.inf
         if habits is not None and "sparsity" in self.by_name:
-            self.sparsity_low = max(1.0, habits.sparsity[0])
-            self.sparsity_high = habits.sparsity[1]
+            low, high = max(1.0, habits.sparsity[0]), habits.sparsity[1]
+        self.sparsity_low = np.where(slices.dense, 1.0, low)
+        self.sparsity_high = np.where(slices.dense, 1.0, high)
         self.total_low, self.total_high = self._asked("total")
         active_low, active_high = self._asked("active")
         floor = question.rules.active_params(HIDDEN_FLOOR, layers)
@@ -209,13 +240,13 @@ class _Functions:
         self.lowers: list[tuple[str, FloatArray]] = [("search floor", np.asarray(floor))]
         self.uppers: list[tuple[str, FloatArray]] = []
         if "shape" in self.by_name:
-            low, high = shape_limits(question, layers)
-            self.lowers.append(("shape", np.asarray(low)))
-            self.uppers.append(("shape", np.asarray(high)))
+            least, most = shape_limits(question, layers)
+            self.lowers.append(("shape", np.asarray(least)))
+            self.uppers.append(("shape", np.asarray(most)))
         self.lowers.append(("active asked", np.full(n, active_low)))
         self.uppers.append(("active asked", np.full(n, active_high)))
-        self.lowers.append(("sparsity", np.full(n, self.total_low / self.sparsity_high)))
-        self.uppers.append(("total asked", np.full(n, self.total_high / self.sparsity_low)))
+        self.lowers.append(("sparsity", self.total_low / self.sparsity_high))
+        self.uppers.append(("total asked", self.total_high / self.sparsity_low))
 
     def _asked(self, name: str) -> tuple[float, float]:
         if f"{name} asked" not in self.by_name:
@@ -224,8 +255,7 @@ class _Functions:
         return float(low), float(high)
 
     def candidate(self, total: FloatArray, active: FloatArray, index: Index) -> Candidate:
-        part = self.slices.take(index)
-        return Candidate(self.question, total, active, part.layers, part.mapping, part.weight_bits)
+        return self.slices.take(index).candidate(self.question, total, active)
 
     def capacity_total(self, active: FloatArray, index: Index) -> FloatArray:
         """Most parameters that fit beside KV cache and activations (may be negative)."""
@@ -243,13 +273,13 @@ class _Functions:
         room_bytes = usable_bytes - kv_bytes - empty.memory.other
         return np.asarray(room_bytes * 8.0 / part.weight_bits)
 
-    def total_low_of(self, active: FloatArray) -> FloatArray:
+    def total_low_of(self, active: FloatArray, index: Index) -> FloatArray:
         """Fewest parameters that definition, sparsity and the user allow."""
-        return np.maximum(self.sparsity_low * active, self.total_low)
+        return np.maximum(self.sparsity_low[index] * active, self.total_low)
 
     def total_high_of(self, active: FloatArray, index: Index) -> FloatArray:
         """Most parameters that capacity, sparsity and the user allow."""
-        habit = np.minimum(self.sparsity_high * active, self.total_high)
+        habit = np.minimum(self.sparsity_high[index] * active, self.total_high)
         return np.minimum(habit, self.capacity_total(active, index))
 
     def fast(self, total: FloatArray, active: FloatArray, index: Index) -> FloatArray:
@@ -378,16 +408,15 @@ def _total_interval(
     functions: _Functions, active: FloatArray, index: Index
 ) -> tuple[FloatArray, FloatArray]:
     """Feasible N at given A, all constraints but the limits on A alone."""
-    low = functions.total_low_of(active)
+    low = functions.total_low_of(active, index)
     high = np.minimum(functions.total_high_of(active, index), 1e18)
     if functions.has(*_FAST):
-        high = np.exp(
-            last_nonnegative(
-                lambda x, i: functions.fast(np.exp(x), active[i], index[i]),
-                np.log(low),
-                np.log(np.maximum(high, _TINY)),
-            )
+        most = np.log(np.maximum(high, _TINY))
+        found = last_nonnegative(
+            lambda x, i: functions.fast(np.exp(x), active[i], index[i]), np.log(low), most
         )
+        # Where speed takes nothing away the end stays what it was, to the last digit.
+        high = np.where(found < most, np.exp(found), high)
     if functions.has(_SLOW):
         # Nothing slow enough below the returned point: nudge to the side that satisfies.
         found = last_nonnegative(
@@ -442,16 +471,16 @@ def solve(question: Question, layers: FloatArray | None = None) -> Region:
     narrowed(
         lambda x, i: (
             np.log(np.maximum(f.capacity_total(np.exp(x), i), _TINY))
-            - np.log(f.total_low_of(np.exp(x)))
+            - np.log(f.total_low_of(np.exp(x), i))
         ),
         lambda i: ["capacity"] * len(i),
     )
     root_before = x_high
     if f.has(*_FAST):
         narrowed(
-            lambda x, i: f.fast(f.total_low_of(np.exp(x)), np.exp(x), i),
+            lambda x, i: f.fast(f.total_low_of(np.exp(x), i), np.exp(x), i),
             lambda i: f.slowest_name(
-                f.total_low_of(np.exp(root_before[i])), np.exp(root_before[i]), i
+                f.total_low_of(np.exp(root_before[i]), i), np.exp(root_before[i]), i
             ),
         )
     if f.has(_SLOW):
@@ -484,7 +513,7 @@ def _affordable(question: Question, slices: Slices) -> Slices:
     if not len(slices):
         return slices
     ones = np.ones(len(slices))
-    candidate = Candidate(question, ones, ones, slices.layers, slices.mapping, slices.weight_bits)
+    candidate = slices.candidate(question, ones, ones)
     keep = np.ones(len(slices), dtype=bool)
     for constraint in constraints(question):
         if constraint.name in ("power", "price"):
@@ -525,25 +554,25 @@ def _finish(
 
     # The largest total lies where sparsity * A meets capacity or speed, or at an end of A.
     top = a_low
-    if f.sparsity_high < np.inf:
+    limited = f.sparsity_high < np.inf
+    if np.any(limited):
+        sparsity = np.where(limited, f.sparsity_high, 1.0)
         root = last_nonnegative(
             lambda x, i: np.minimum(
-                np.log(np.maximum(f.capacity_total(np.exp(x), i), _TINY))
-                - np.log(f.sparsity_high)
-                - x,
-                f.fast(f.sparsity_high * np.exp(x), np.exp(x), i),
+                np.log(np.maximum(f.capacity_total(np.exp(x), i), _TINY)) - np.log(sparsity[i]) - x,
+                f.fast(sparsity[i] * np.exp(x), np.exp(x), i),
             ),
             x_low,
             x_high,
         )
-        top = np.where(np.isfinite(root), np.exp(root), a_low)
+        top = np.where(np.isfinite(root) & limited, np.exp(root), a_low)
     low_at_top, total_high = _total_interval(f, top, every)
 
     # The least total lies where "not faster" lets go of N = sparsity_low * A, or at an end.
     bottom = a_low
     if f.has(_SLOW):
         mirrored = last_nonnegative(
-            lambda y, i: f.slow(f.total_low_of(np.exp(-y)), np.exp(-y), i), -x_high, -x_low
+            lambda y, i: f.slow(f.total_low_of(np.exp(-y), i), np.exp(-y), i), -x_high, -x_low
         )
         bottom = np.where(np.isfinite(mirrored), np.exp(-mirrored), a_high)
     total_low, high_at_bottom = _total_interval(f, bottom, every)
@@ -584,8 +613,7 @@ def _low_names(
     dense = total <= f.sparsity_low * active * near
     # On the line N = A the total is least because the active parameters are.
     names[dense] = active_by[dense]
-    if f.sparsity_low > 1.0:
-        names[dense] = "sparsity"
+    names[dense & (f.sparsity_low > 1.0)] = "sparsity"
     if f.total_low > 0.0:
         names[total <= f.total_low * near] = "total asked"
     return names.astype(str)
@@ -609,6 +637,8 @@ def _high_names(
     # Sparsity lets the total grow with A: what stops A stops the total.
     stopped = habit & (active >= active_high * near)
     names[stopped] = np.char.add("sparsity with ", np.asarray(active_by, dtype=str))[stopped]
+    # Of a dense model the total is what the active parameters are.
+    names[f.slices.dense] = np.asarray(active_by, dtype=object)[f.slices.dense]
     if f.total_high < np.inf:
         names[total >= f.total_high * near] = "total asked"
     return names.astype(str)

@@ -195,7 +195,8 @@ def _layer(rates: _Rates, group: LayerGroup, traffic: Traffic, batch: Number, ma
     once_s = payload_s(hardware, g, payload_bytes)
     sync, payload = steps * rates.latency_s, steps * once_s
     by_steps = sync + payload
-    if np.any(group.routed_params) and np.any(np.asarray(g) > 1.0):
+    routed = _is_routed(group) > 0.0
+    if np.any(routed) and np.any(np.asarray(g) > 1.0):
         # Experts that stay whole: the busiest node reads its own, and tokens go out and come
         # back (k copies each, spread over the nodes), in place of one of the all-reduces.
         expert_s = (
@@ -214,6 +215,7 @@ def _layer(rates: _Rates, group: LayerGroup, traffic: Traffic, batch: Number, ma
         chosen = gain > 0.0
         if mapping.whole_experts is not None:
             chosen = np.broadcast_to(mapping.whole_experts, np.shape(gain))
+        chosen = chosen & routed
         read = read + np.where(chosen, extra_s, 0.0)
         sync = np.where(chosen, whole_sync, sync)
         payload = np.where(chosen, whole_payload, payload)
@@ -223,9 +225,9 @@ def _layer(rates: _Rates, group: LayerGroup, traffic: Traffic, batch: Number, ma
     seen = np.where(beyond > 0.0, 1.0 - hardware.compute_overlap, 1.0)
     fixed = hardware.fixed_time_per_layer_s * (group.reductions / DENSE_CHAIN)
     calls: Number = 0.0
-    if np.any(group.routed_params):
-        fixed = fixed * hardware.routed_layer_factor
-        calls = hit * hardware.fixed_time_per_expert_s
+    if np.any(routed):
+        fixed = fixed * np.where(routed, hardware.routed_layer_factor, 1.0)
+        calls = np.where(routed, hit * hardware.fixed_time_per_expert_s, 0.0)
     return _Layer(
         read=read,
         unpack=unpack,
@@ -240,6 +242,11 @@ def _layer(rates: _Rates, group: LayerGroup, traffic: Traffic, batch: Number, ma
         read_seen=read * seen,
         kv_seen=kv * seen,
     )
+
+
+def _is_routed(group: LayerGroup) -> FloatArray:
+    """1 where the layers have routed experts, 0 where they are dense."""
+    return np.asarray(np.asarray(group.routed_params) > 0.0, dtype=float)
 
 
 def temporal_time(
@@ -271,7 +278,7 @@ def temporal_time(
     sync, payload = over("sync"), over("payload")
     fixed_layers, calls = over("fixed"), over("calls")
     routed_fixed = sum(
-        (group.count * one.fixed for group, one in layers if np.any(group.routed_params)), start=0.0
+        (group.count * one.fixed * _is_routed(group) for group, one in layers), start=0.0
     )
     outside_bits = traffic.weight_bits if traffic.outside_bits is None else traffic.outside_bits
     head_read = shape.head_params * (outside_bits / 8.0) / (rates.read_bytes_per_s * g)
@@ -304,7 +311,7 @@ def temporal_time(
     crossing = 2.0 * _doublings(hardware, g) * hardware.link_latency_s / np.maximum(
         rates.latency_s, 1e-30
     )  # fmt: skip
-    last_routed = last.fixed if np.any(shape.groups[-1].routed_params) else 0.0
+    last_routed = last.fixed * _is_routed(shape.groups[-1])
     return TokenTime(
         weights=weights,
         kv=kv,

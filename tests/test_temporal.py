@@ -14,7 +14,7 @@ from archinfer.catalogue import load
 from archinfer.cost import decode_time
 from archinfer.deployment import Deployment, Layout, Mapping, read_layout
 from archinfer.errors import InputError
-from archinfer.family import FamilyRules, dense_shape, family_shape
+from archinfer.family import FamilyRules, family_shape
 from archinfer.fit import fit_rows, without_model
 from archinfer.hardware import Hardware
 from archinfer.prediction import predict
@@ -366,7 +366,7 @@ def test_time_grows_with_everything_that_is_read(
 
 def test_a_dense_member_of_the_family_has_no_experts() -> None:
     member = family_shape(7e10, 7e10, 80.0, FamilyRules())
-    dense = dense_shape(member)
+    dense = family_shape(7e10, 7e10, 80.0, FamilyRules(), dense=True)
     assert dense.total_params == pytest.approx(7e10)
     assert dense.groups[0].routed_params == 0.0
     assert dense.groups[0].reductions == 10.0
@@ -375,6 +375,24 @@ def test_a_dense_member_of_the_family_has_no_experts() -> None:
         temporal_time(B200, dense, mapping, traffic).fixed
         < temporal_time(B200, member, mapping, traffic).fixed
     )
+
+
+def test_dense_and_mixed_members_in_one_array() -> None:
+    active = np.array([7e10, 7e10, 2e10])
+    total = np.array([7e10, 7e10, 4e11])
+    dense = np.array([True, False, False])
+    many = family_shape(total, active, 80.0, FamilyRules(), dense)
+    for group in (1.0, 8.0):
+        for experts in (None, True, False):
+            mapping, traffic = Mapping(80.0, group, experts), Traffic(1000, 64)
+            times = temporal_time(B200, many, mapping, traffic)
+            for i in range(3):
+                alone = family_shape(total[i], active[i], 80.0, FamilyRules(), bool(dense[i]))
+                time = temporal_time(B200, alone, mapping, traffic)
+                assert np.broadcast_to(times.total, (3,))[i] == pytest.approx(float(time.total))
+                for name, scaling in time.scaling.items():
+                    found = np.broadcast_to(times.scaling[name], (3,))[i]
+                    assert found == pytest.approx(float(scaling), rel=1e-12)
 
 
 def test_layouts_as_typed() -> None:

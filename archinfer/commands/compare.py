@@ -160,7 +160,7 @@ def _models(
     from archinfer.commands.common import read_count
     from archinfer.commands.models import read_model
     from archinfer.errors import InputError
-    from archinfer.family import FamilyRules, dense_shape, family_shape
+    from archinfer.family import FamilyRules, family_shape
     from archinfer.report.text import compact
 
     if not models:
@@ -175,9 +175,7 @@ def _models(
             )
         depth = read_whole("--layers", layers, "count", 10_000)
         rules = FamilyRules(attention=attention)
-        shape = family_shape(size, used, float(depth), rules)
-        if used == size:
-            shape = dense_shape(shape)
+        shape = family_shape(size, used, float(depth), rules, dense=used == size)
         return [(f"{compact(size)} total, {compact(used)} active", shape)]
     if total is not None or active is not None or layers is not None:
         raise InputError("--total, --active and --layers describe a model without a config: "

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from archinfer.constraints import Candidate, slacks
+from archinfer.constraints import slacks
 from archinfer.cost import tokens_per_s
 from archinfer.shape import FloatArray
 from archinfer.solver import Region
@@ -64,10 +64,7 @@ def _furthest(region: Region, mine: Index) -> Index:
 def _drawn_by(
     region: Region, total: FloatArray, active: FloatArray, slot: Index, names: tuple[str, ...]
 ) -> tuple[str, ...]:
-    part = region.slices.take(slot)
-    found = slacks(
-        Candidate(region.question, total, active, part.layers, part.mapping, part.weight_bits)
-    )
+    found = slacks(region.slices.take(slot).candidate(region.question, total, active))
     present = [n for n in names if n in found]
     distance = np.stack([np.abs(np.broadcast_to(found[n], total.shape)) for n in present])
     return tuple(present[i] for i in np.argmin(distance, axis=0))
@@ -150,15 +147,7 @@ def speed_grid(region: Region, active: FloatArray, total: FloatArray) -> FloatAr
         pairs.append((cell, np.full(len(cell), slot, dtype=np.intp)))
     at = np.concatenate([cell for cell, _ in pairs])
     slot_of = np.concatenate([slot for _, slot in pairs])
-    part = slices.take(slot_of)
-    candidate = Candidate(
-        region.question,
-        total[row[at]],
-        active[column[at]],
-        part.layers,
-        part.mapping,
-        part.weight_bits,
-    )
+    candidate = slices.take(slot_of).candidate(region.question, total[row[at]], active[column[at]])
     speed = tokens_per_s(candidate.time, region.question.speculation[1])
     every = [np.broadcast_to(v, at.shape) for v in slacks(candidate).values()]
     feasible = np.min(np.stack(every), axis=0) >= 0.0
