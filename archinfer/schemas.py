@@ -110,7 +110,11 @@ class QuestionOutput(BaseModel):
     weights: list[str] = Field(description="weight formats considered")
     kv: str = Field(description="KV-cache format")
     attention: str = Field(description="gqa, mqa or mla")
-    speculation: tuple[float, float] = Field(description="accepted tokens a pass")
+    speculation: tuple[float, float] = Field(description="accepted tokens a pass, of the region")
+    posterior_speculation: Literal["law", "range"] | None = Field(
+        description="accepted tokens a pass of the posterior: by the profile's fitted law of "
+        "speculation, or the same range; null without a posterior"
+    )
     physics_only: bool = Field(description="habits of design left out")
     total: list[float | None] | None = Field(
         description="[low, high] known of all parameters; high null: open; null: nothing known"
