@@ -263,7 +263,9 @@ class PosteriorOutput(BaseModel):
     active_params: MarginalOutput | None
     layers: MarginalOutput | None
     nodes: MarginalOutput | None
-    accepted_tokens: Levels | None = None
+    accepted_tokens: Levels | None = Field(
+        default=None, description="gained a pass; by the law, net of what drafting takes"
+    )
     expected_tokens_per_s: ExpectedSpeed | None = None
     speed_bits: float | None = Field(
         default=None, description="what the speed taught about everything at once, in bits"

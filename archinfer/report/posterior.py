@@ -114,7 +114,7 @@ def nuisance_text(posterior: Posterior) -> str:
     low, high = posterior.question.speculation
     prior = f"a range of {low:g} to {high:g}" if low < high else "as given"
     if posterior.law is not None:
-        prior = "the profile's law of speculation"
+        prior = "the profile's law of speculation, net of drafting"
     return (
         f"Accepted tokens a pass {accepted[0]:.2f} < {accepted[2]:.2f} < {accepted[4]:.2f} "
         f"({prior})"
