@@ -43,8 +43,8 @@ def validate(
         typer.Option(
             min=0.0,
             max=1.0,
-            help="Exit 1 if the 90 % intervals of speeds cover less than this share of the rows, or "
-            "no row counts. 0: not held.",
+            help="Exit 1 if the 90 % intervals of speeds cover less than this share of the rows, "
+            "or no row counts. 0: not held.",
         ),
     ] = 0.85,
     inverse_floor: Annotated[
