@@ -241,6 +241,13 @@ class Answer:
         """Whether any model is possible."""
         return self.region.feasible
 
+    @property
+    def posterior_speculation(self) -> str | None:
+        """What the posterior takes for accepted tokens: the profile's `law` or the `range`."""
+        if self.posterior is None:
+            return None
+        return "range" if self.posterior.law is None else "law"
+
     def _range(self, name: str) -> dict[str, Any] | None:
         if name not in self.ranges:
             return None
@@ -268,6 +275,7 @@ class Answer:
                 "kv": q.kv,
                 "attention": q.rules.attention,
                 "speculation": list(q.speculation),
+                "posterior_speculation": self.posterior_speculation,
                 "physics_only": q.habits is None,
                 "total": _open(q.total),
                 "active": _open(q.active),

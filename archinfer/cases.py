@@ -123,7 +123,16 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
         row: the observation.
         hardware: its profile, with the constants that decide which mapping is fastest.
         architecture: what the row names.
+
+    Raises:
+        FileError: the row gives the side of a region, which this hardware does not have.
     """
+    if row.mesh_side is not None and not hardware.spatial:
+        raise row.fault(
+            "mesh_side",
+            f"found {row.mesh_side:g}, expected none: profile {hardware.name!r} is temporal, and "
+            "only spatial hardware has regions of cores",
+        )
     bits, format_name = _weights(row.weight_bits, architecture)
     shape, traffic, stored = _as_run(row, architecture, bits, format_name)
     fewest = fewest_nodes(hardware, shape, stored) or NODES_MOST

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from archinfer import yamlfile
-from archinfer.errors import FileError, InputError
+from archinfer.errors import FileError, InputError, UnknownNameError, nearest
 from archinfer.yamlfile import Document
 
 if TYPE_CHECKING:
     from archinfer.architecture import Architecture
 
-__all__ = ["Observation", "combine", "load", "read", "software_by_date", "usable"]
+__all__ = ["Observation", "combine", "load", "of_profile", "read", "software_by_date", "usable"]
 
 _DATE = re.compile(r"(\d{4})(?:-(0[1-9]|1[0-2])(?:-(0[1-9]|[12]\d|3[01]))?)?")
 
@@ -54,6 +54,7 @@ class Observation:
         draft_weight_bits: bits of one of its weights; None: the format they come in.
         fitted: False: predicted, but not fitted to (the note says why).
         origin, line: the file and line it was read from.
+        key_lines: the line of each key there.
         shipped: it comes with archinfer.
     """
 
@@ -83,6 +84,7 @@ class Observation:
     fitted: bool = True
     origin: str = field(default="", compare=False)
     line: int = field(default=1, compare=False)
+    key_lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
     shipped: bool = field(default=False, compare=False)
 
     def architecture_model(self) -> Architecture:
@@ -102,15 +104,27 @@ class Observation:
             return None
         return self._model(self.draft_architecture, "draft_architecture")
 
+    def fault(self, key: str, message: str) -> FileError:
+        """What is wrong with one key of the row, ready to raise."""
+        line = self.key_lines.get(key, self.line)
+        return FileError(self.origin or self.id, f"key {key!r}: {message}", line)
+
     def _model(self, name: str, key: str) -> Architecture:
         from archinfer import catalogue, huggingface
 
-        if _is_path(name):
-            return huggingface.load_architecture(os.fspath(Path(self.origin).parent / name))
+        path = Path(self.origin).parent / name
+        if _is_path(name) and path.exists():
+            return huggingface.load_architecture(os.fspath(path))
         try:
             return catalogue.load(name)
-        except InputError as error:
-            raise FileError(self.origin or self.id, f"key {key!r}: {error}", self.line) from None
+        except UnknownNameError as error:
+            hint = f"; did you mean {error.nearest!r}?" if error.nearest else ""
+            file = f", and there is no file {os.fspath(path)}" if _is_path(name) else ""
+            raise self.fault(
+                key,
+                f"found {yamlfile.show(name)}, expected a model of the catalogue or the path of a "
+                f"config.json{file}{hint}",
+            ) from None
 
 
 def _is_path(text: str) -> bool:
@@ -147,7 +161,7 @@ class _Row(BaseModel):
     context_tokens: _Positive | None = None
     date: str | int | None = None
     measured_by: str | None = None
-    source: _Source = _Source()
+    source: _Source | None = None
     note: str | None = None
     confidence: Literal["high", "medium", "low"] | None = None
     mesh_side: Annotated[float, Field(ge=1, le=1e5, strict=False)] | None = None
@@ -164,6 +178,15 @@ class _Row(BaseModel):
     def _number(cls, found: Any) -> Any:
         if found is not None and (isinstance(found, bool) or not isinstance(found, int | float)):
             raise ValueError("expected a number")
+        return found
+
+    @field_validator("nodes", "draft_tokens", mode="before")
+    @classmethod
+    def _whole(cls, found: Any) -> Any:
+        if isinstance(found, float) and found.is_integer():
+            return int(found)
+        if found is not None and (isinstance(found, bool) or not isinstance(found, int)):
+            raise ValueError("expected a whole number")
         return found
 
     @field_validator("speculative", mode="before")
@@ -200,7 +223,7 @@ def read(path: str | os.PathLike[str]) -> list[Observation]:
     first: dict[str, int] = {}
     for data, known in zip(document.data, lines, strict=True):
         one = Document(document.path, data, known)
-        row = _observation(yamlfile.validate(one, _Row), document.path, one.line_of(()))
+        row = _observation(yamlfile.validate(one, _Row), one)
         if row.id in first:
             raise one.error(
                 ("id",), f"key 'id': {row.id!r} is there twice (first on line {first[row.id]})"
@@ -224,6 +247,18 @@ def combine(rows: Iterable[Observation], more: Iterable[Observation]) -> list[Ob
     return software_by_date(out, out)
 
 
+def of_profile(
+    rows: Iterable[Observation], profile: str, profiles: Sequence[str]
+) -> list[Observation]:
+    """Rows of one profile, and users' own that name one unknown, so that `usable` can say so."""
+    return [
+        r
+        for r in rows
+        if r.profile == profile
+        or (not r.shipped and r.profile is not None and r.profile not in profiles)
+    ]
+
+
 def usable(
     rows: Iterable[Observation], profiles: Sequence[str]
 ) -> tuple[list[Observation], list[str]]:
@@ -234,8 +269,12 @@ def usable(
         # Whose file it is, its user knows best; of the shipped one the id says all.
         place = "" if row.shipped else f"{row.origin}:{row.line}: "
         where = f"{place}observation {row.id!r} skipped:"
-        if row.profile is None or row.profile not in profiles:
-            warnings.append(f"{where} no hardware profile {row.profile or 'named'}")
+        if row.profile is None:
+            warnings.append(f"{where} no hardware profile named")
+        elif row.profile not in profiles:
+            guess = nearest(row.profile, profiles)
+            hint = f"; did you mean {guess!r}?" if guess else ""
+            warnings.append(f"{where} no hardware profile {row.profile!r}{hint}")
         elif row.architecture is None:
             warnings.append(f"{where} its architecture is not public")
         else:
@@ -262,7 +301,8 @@ def software_by_date(
     return out
 
 
-def _observation(row: _Row, origin: str, line: int) -> Observation:
+def _observation(row: _Row, document: Document) -> Observation:
+    source = row.source or _Source()
     return Observation(
         id=row.id,
         model=row.model,
@@ -277,8 +317,8 @@ def _observation(row: _Row, origin: str, line: int) -> Observation:
         context_tokens=row.context_tokens,
         date=str(row.date or ""),
         measured_by=row.measured_by or "",
-        source_url=row.source.url or "",
-        source_title=row.source.title or "",
+        source_url=source.url or "",
+        source_title=source.title or "",
         note=row.note or "",
         confidence=row.confidence or "",
         mesh_side=row.mesh_side,
@@ -288,6 +328,9 @@ def _observation(row: _Row, origin: str, line: int) -> Observation:
         draft_architecture=row.draft_architecture,
         draft_weight_bits=row.draft_weight_bits,
         fitted=row.fitted,
-        origin=origin,
-        line=line,
+        origin=document.path,
+        line=document.line_of(()),
+        key_lines={
+            str(place[0]): line for place, line in document.lines.items() if len(place) == 1
+        },
     )

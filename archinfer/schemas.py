@@ -110,7 +110,11 @@ class QuestionOutput(BaseModel):
     weights: list[str] = Field(description="weight formats considered")
     kv: str = Field(description="KV-cache format")
     attention: str = Field(description="gqa, mqa or mla")
-    speculation: tuple[float, float] = Field(description="accepted tokens a pass")
+    speculation: tuple[float, float] = Field(description="accepted tokens a pass, of the region")
+    posterior_speculation: Literal["law", "range"] | None = Field(
+        description="accepted tokens a pass of the posterior: by the profile's fitted law of "
+        "speculation, or the same range; null without a posterior"
+    )
     physics_only: bool = Field(description="habits of design left out")
     total: list[float | None] | None = Field(
         description="[low, high] known of all parameters; high null: open; null: nothing known"
@@ -259,7 +263,9 @@ class PosteriorOutput(BaseModel):
     active_params: MarginalOutput | None
     layers: MarginalOutput | None
     nodes: MarginalOutput | None
-    accepted_tokens: Levels | None = None
+    accepted_tokens: Levels | None = Field(
+        default=None, description="gained a pass; by the law, net of what drafting takes"
+    )
     expected_tokens_per_s: ExpectedSpeed | None = None
     speed_bits: float | None = Field(
         default=None, description="what the speed taught about everything at once, in bits"

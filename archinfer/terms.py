@@ -46,7 +46,8 @@ class TokenTime:
         draft: drafting tokens for speculative decoding.
         side: side in cores of a layer's region (spatial; the first group's), else nan.
         scaling: dT / d log(constant) in seconds for each uncertain constant of the profile;
-            the region's side does not contribute, since it stands at the minimum.
+            the region's side does not contribute, since it stands at the minimum. On a wafer a
+            queue and drafts are taken to scale as the rest of the pass.
     """
 
     weights: Number

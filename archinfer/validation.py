@@ -344,9 +344,8 @@ def inverse_cases(used: Iterable[tuple[Case, Fit]]) -> list[InverseCase]:
 
 
 def coverage_floor(summary: Mapping[str, float | None], floor: float) -> bool:
-    """Whether the 90 % intervals cover at least `floor` of the rows (true without rows)."""
-    found = summary["coverage90"]
-    return found is None or found >= floor
+    """Whether the 90 % intervals cover at least `floor` of the rows; no rows cover nothing."""
+    return (summary["coverage90"] or 0.0) >= floor
 
 
 def below_floor(inverse: Mapping[str, Any], floor: float) -> dict[str, float]:

@@ -162,6 +162,52 @@ def test_drafted_tokens_share_one_read_of_the_cache_by_hand(drafts: int) -> None
     assert time.kv == pytest.approx(4 * cycles / clock, rel=1e-12)
 
 
+@pytest.mark.parametrize(("hardware", "free"), [(WSE2, 3.6), (WSE3, 7.3)])
+def test_tokens_are_verified_for_free_up_to_the_peak(hardware: Hardware, free: float) -> None:
+    """The figures of docs/model.md: cycles per weight times peak MACs per core and cycle."""
+    macs_per_cycle = hardware.peak_flops("bf16") / 2 / hardware.clock_hz / hardware.cores
+    assert hardware.cycles_per_weight * macs_per_cycle == pytest.approx(free, abs=0.05)
+    plain = drafting(hardware, LLAMA_8B, 0, 200.0)
+    below = drafting(hardware, LLAMA_8B, math.floor(free) - 1, 200.0)
+    above = drafting(hardware, LLAMA_8B, 15, 200.0)
+    for term in ("weights", "kv", "head", "reductions"):
+        assert getattr(below, term) == pytest.approx(getattr(plain, term), rel=1e-12)
+    assert above.weights == pytest.approx(
+        plain.weights * 16 / (hardware.cycles_per_weight * macs_per_cycle), rel=1e-9
+    )
+    assert above.reductions == pytest.approx(plain.reductions, rel=1e-12)
+
+
+@pytest.mark.parametrize(("users", "drafts", "off"), [(1, 3, 0.002), (200, 0, 0.05), (1, 16, 0.2)])
+def test_spread_under_queue_and_drafts_is_near_that_of_derivatives(
+    users: int, drafts: int, off: float
+) -> None:
+    """Coarser than plain decoding, by no more than docs/model.md says."""
+    names, central, covariance = WSE3.constants()
+    traffic = Traffic(1500, users, 16, draft_tokens=drafts)
+    stored = memory(LLAMA_70B, 1500, 1, 16, 16)
+
+    def passed(hardware: Hardware) -> TokenTime:
+        return decode_time(hardware, LLAMA_70B, stored, Mapping(20.0), traffic)
+
+    step = 1e-4
+    slopes = np.array(
+        [
+            math.log(
+                passed(WSE3.with_constants({n: v * math.exp(step)})).total
+                / passed(WSE3.with_constants({n: v * math.exp(-step)})).total
+            )
+            / (2 * step)
+            for n, v in zip(names, central, strict=True)
+        ]
+    )
+    derived = math.sqrt(slopes @ covariance @ slopes + WSE3.model_error_log_sd**2)
+    found = float(log_sd(WSE3, passed(WSE3)))
+    assert found == pytest.approx(derived, rel=off)
+    if drafts != 3:
+        assert abs(found / derived - 1.0) > 0.02
+
+
 def test_the_middle_of_a_range_of_accepted_tokens_is_geometric() -> None:
     time = pass_time(PLAIN, LLAMA_8B, Mapping(32.0))
     spread = math.exp(1.6448536269514722 * float(log_sd(PLAIN, time)))

@@ -320,7 +320,7 @@ def test_saved_profile_says_the_same(tmp_path: Path, wse2: tuple[Fit, list]) -> 
 
 def test_unknown_architecture_is_refused_with_its_line() -> None:
     row = next(r for r in _rows("wse-3"))
-    missing = replace(row, architecture="no-such-model", origin="rows.yaml", line=7)
+    missing = replace(row, architecture="no-such-model", origin="rows.yaml", line=7, key_lines={})
     with pytest.raises(FileError, match=r"rows\.yaml:7: .*no-such-model"):
         prepare_all([missing], Hardware.load("wse-3"))
 

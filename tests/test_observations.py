@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from archinfer import catalogue, observations
+from archinfer.cases import prepare_all
 from archinfer.errors import FileError, InputError
+from archinfer.hardware import Hardware
 
 ROW = """\
 - id: one
@@ -80,6 +82,8 @@ def test_dates_of_any_precision(tmp_path: Path) -> None:
         ("false", "maybe", ":9: key 'speculative': found 'maybe', expected true, false or unknown"),
         ("'2024-08-27'", "'2024-13-27'", ":12: key 'date': found '2024-13-27', expected a date"),
         ("nodes: 1", "nodes: 0", ":6: key 'nodes': found 0, expected"),
+        ("nodes: 1", "nodes: 1.5", ":6: key 'nodes': found 1.5, expected a whole number"),
+        ("nodes: 1", "nodes: true", ":6: key 'nodes': found true, expected a whole number"),
         ("high", "sure", ":18: key 'confidence': found 'sure', expected"),
     ],
 )
@@ -120,7 +124,7 @@ def test_a_draft_model_is_read_and_must_exist(tmp_path: Path) -> None:
     (plain,) = observations.read(_file(tmp_path, ROW))
     assert plain.draft_model() is None
     (wrong,) = observations.read(_file(tmp_path, known.replace("llama-2-7b", "llama-2-7x")))
-    with pytest.raises(FileError, match=r"rows.yaml:1: key 'draft_architecture'.*llama-2-7b"):
+    with pytest.raises(FileError, match=r"rows.yaml:17: key 'draft_architecture'.*llama-2-7b"):
         wrong.draft_model()
     text = known.replace("draft_weight_bits: 4", "draft_weight_bits: four")
     assert "draft_weight_bits" in _fault(tmp_path, text)
@@ -149,7 +153,7 @@ def test_rows_without_profile_or_architecture_are_skipped_with_a_reason(tmp_path
     assert [w.partition("skipped: ")[2] for w in warnings] == [
         "no hardware profile named",
         "its architecture is not public",
-        "no hardware profile abacus",
+        "no hardware profile 'abacus'",
     ]
 
 
@@ -160,7 +164,66 @@ def test_architecture_from_a_config_beside_the_file(tmp_path: Path) -> None:
     assert row.architecture_model().parameters().total == 8_030_261_248
 
 
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("meta-llama/lama-3.1-8b", "; did you mean 'llama-3.1-8b'?"),
+        ("mine.json", ""),
+        ("zzzz", ""),
+    ],
+)
+def test_a_name_that_is_neither_model_nor_file_is_one_line(
+    tmp_path: Path, name: str, nearest: str
+) -> None:
+    second = ROW.replace("id: one", "id: two").replace("llama-3.1-8b", name)
+    row = observations.read(_file(tmp_path, ROW + second))[1]
+    with pytest.raises(FileError) as caught:
+        row.architecture_model()
+    no_file = "" if name == "zzzz" else f", and there is no file {tmp_path / name}"
+    assert str(caught.value) == (
+        f"{tmp_path / 'rows.yaml'}:21: key 'architecture': found '{name}', expected a model of "
+        f"the catalogue or the path of a config.json{no_file}{nearest}"
+    )
+
+
+def test_a_repository_name_is_a_model_of_the_catalogue(tmp_path: Path) -> None:
+    (row,) = observations.read(
+        _file(tmp_path, ROW.replace("llama-3.1-8b", "meta-llama/Llama-3.1-8B"))
+    )
+    assert row.architecture_model().name == "llama-3.1-8b"
+
+
+def test_no_source_and_whole_floats_are_read(tmp_path: Path) -> None:
+    start, _, rest = ROW.partition("  source:\n")
+    text = (
+        start.replace("nodes: 1", "nodes: 1.0")
+        + "  source: null\n  note:"
+        + (rest.partition("  note:")[2])
+    )
+    (row,) = observations.read(_file(tmp_path, text + "  draft_tokens: 3.0\n"))
+    assert (row.source_url, row.source_title) == ("", "")
+    assert (row.nodes, row.draft_tokens) == (1, 3)
+    assert isinstance(row.nodes, int)
+    assert isinstance(row.draft_tokens, int)
+
+
+def test_a_profile_in_capitals_is_skipped_with_the_nearest_name(tmp_path: Path) -> None:
+    rows = observations.read(_file(tmp_path, ROW.replace("wse-3", "WSE-3", 1)))
+    kept, (warning,) = observations.usable(rows, ["wse-2", "wse-3"])
+    assert kept == []
+    assert warning.endswith("skipped: no hardware profile 'WSE-3'; did you mean 'wse-3'?")
+    assert observations.of_profile(rows, "wse-3", ["wse-2", "wse-3"]) == rows
+    assert observations.of_profile(rows, "wse-2", ["wse-2", "WSE-3"]) == []
+
+
+def test_a_region_on_temporal_hardware_is_refused(tmp_path: Path) -> None:
+    text = ROW.replace("profile: wse-3", "profile: h100-sxm") + "  mesh_side: 400\n"
+    (row,) = observations.read(_file(tmp_path, text))
+    with pytest.raises(FileError, match=r"rows.yaml:19: key 'mesh_side': found 400, expected none"):
+        prepare_all([row], Hardware.load("h100-sxm"))
+
+
 def test_unknown_architecture_names_the_line_and_the_nearest(tmp_path: Path) -> None:
     row = observations.read(_file(tmp_path, ROW.replace("llama-3.1-8b", "lama-3.1-8b")))[0]
-    with pytest.raises(InputError, match=r"rows.yaml:1: .*'lama-3.1-8b'.*llama-3.1-8b"):
+    with pytest.raises(InputError, match=r"rows.yaml:3: .*'lama-3.1-8b'.*llama-3.1-8b"):
         row.architecture_model()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import replace
 from functools import cache
 
@@ -12,9 +13,17 @@ from archinfer.commands.models import read_model
 from archinfer.comparison import compare_with
 from archinfer.hardware import Hardware
 from archinfer.inference import infer
-from archinfer.question import Question
+from archinfer.question import Habits, Question
 from archinfer.report.html import solve_page
-from archinfer.report.posterior import bits_text, comparison_text, nodes_text
+from archinfer.report.posterior import (
+    COMPARISON_TITLE,
+    bits_text,
+    comparison_text,
+    nodes_text,
+    notes,
+    nuisance_text,
+    verdicts,
+)
 from archinfer.report.solve import print_answer, print_answer_markdown
 
 
@@ -52,6 +61,49 @@ def test_bits_and_nodes_are_explained_everywhere(
         solve_page(given, "archinfer solve"),
     ):
         assert bits in text and nodes in text
+
+
+def test_which_speculation_the_probabilities_take_is_said_everywhere(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The same range of the region, with the profile's law in the posterior or without."""
+    law = found("wse-3", 8, 400.0)
+    question = law.question
+    ranged = replace(law, posterior=infer(question, law=None, samples=2048, target_ess=300))
+    said = {
+        "law": "1 to 3 accepted tokens a pass in the region, the profile's fitted law of "
+        "speculation in the probabilities;",
+        "range": "1 to 3 accepted tokens a pass in the region and in the probabilities;",
+    }
+    for name, other, given in (("law", "range", law), ("range", "law", ranged)):
+        asked = given.to_dict()["question"]
+        assert (asked["speculation"], asked["posterior_speculation"]) == ([1.0, 3.0], name)
+        for text in (
+            printed(given, False, capsys),
+            printed(given, True, capsys),
+            html.unescape(solve_page(given, "archinfer solve")),
+        ):
+            assert said[name] in text and said[other] not in text
+    target = answer(question.with_(observed=False), 1)
+    assert "; 1 to 3 accepted tokens a pass; " in printed(target, True, capsys)
+    assert target.to_dict()["question"]["posterior_speculation"] is None
+
+
+def test_markdown_says_all_that_the_table_says(capsys: pytest.CaptureFixture[str]) -> None:
+    shallow = Habits(layers=(1.0, 20.0))
+    given = found("wse-3", 8, 400.0)
+    posterior = replace(given.posterior, question=given.question.with_(habits=shallow))
+    shape = read_model("gpt-oss-120b")[0].shape("mxfp4")
+    compared = compare_with(posterior, shape, 900.0, weights="mxfp4")
+    given = replace(given, posterior=posterior, comparisons=(compared,))
+    (note,) = [n for n in notes(posterior) if "deeper than the 20 layers" in n]
+    sentences = [nuisance_text(posterior), note, COMPARISON_TITLE, *verdicts(posterior)]
+    sentences += comparison_text(compared)
+    assert "Effective sample size" in sentences[0]
+    for markdown in (False, True):
+        text = printed(given, markdown, capsys)
+        for sentence in sentences:
+            assert sentence in text
 
 
 @pytest.mark.parametrize("markdown", [False, True])

@@ -266,6 +266,35 @@ def test_coverage_below_the_floor_is_exit_code_one(
     assert _run(capsys, *asked, "--floor", "0")[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        ("[]\n", ""),
+        (TEST_ROWS.replace("wse-3", "WSE-3"), "no hardware profile 'WSE-3'; did you mean 'wse-3'?"),
+        (TEST_ROWS.replace("confidence: low\n", "confidence: low\n  fitted: false\n", 1), ""),
+    ],
+    ids=["empty", "skipped", "shown"],
+)
+@pytest.mark.parametrize("only", [(), ("--hardware", "wse-3")])
+def test_a_floor_is_not_held_by_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, warning: str, only: tuple
+) -> None:
+    path = tmp_path / "rows.yaml"
+    path.write_text(text, encoding="utf-8")
+    asked = ("validate", "--test", str(path), "--no-inverse", *only)
+    code, _, err = _run(capsys, *asked)
+    assert code == 1
+    assert warning in err
+    assert f"{path}: no row counts, so nothing is held against the floor of 85 %" in err
+    code, _, err = _run(capsys, *asked, "--floor", "0")
+    assert code == 0
+    assert "no row counts" in err
+    asked = ("validate", "--test", str(path), "--floor", "0", *only)
+    code, _, err = _run(capsys, *asked, "--inverse-floor", "0.5")
+    assert code == 1
+    assert "inverse: no row enters it" in err
+
+
 def test_inverse_below_its_floor_is_exit_code_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

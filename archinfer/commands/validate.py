@@ -43,7 +43,8 @@ def validate(
         typer.Option(
             min=0.0,
             max=1.0,
-            help="Exit 1 if the 90 % intervals of speeds cover less than this share of the rows.",
+            help="Exit 1 if the 90 % intervals of speeds cover less than this share of the rows, "
+            "or no row counts. 0: not held.",
         ),
     ] = 0.85,
     inverse_floor: Annotated[
@@ -74,17 +75,16 @@ def validate(
     if test is None:
         name = hardware or "wse-3"
         profile = Hardware.load(name)
-        rows, warnings = rows_of.usable(
-            [r for r in known if r.profile == profile.name], [profile.name]
-        )
+        names = [*Hardware.names(), profile.name]
+        rows, warnings = rows_of.usable(rows_of.of_profile(known, profile.name, names), names)
         found = _leave_one_out(name, rows, known, inverse)
         command = f"archinfer validate --hardware {name} --format markdown"
     else:
         asked = rows_of.software_by_date(rows_of.read(test), known)
         machines = [] if hardware is None else [Hardware.load(hardware)]
-        if machines:
-            asked = [r for r in asked if r.profile == machines[0].name]
         names = [*Hardware.names(), *(m.name for m in machines)]
+        if machines:
+            asked = rows_of.of_profile(asked, machines[0].name, names)
         rows, warnings = rows_of.usable(asked, names)
         found = _test(rows, rows_of.usable(known, names)[0], inverse, machines)
         command = f"archinfer validate --test {test} --format markdown"
@@ -117,7 +117,11 @@ def validate(
         for line in lines(found):
             typer.echo(line)
     failed = False
-    if not coverage_floor(found.summary, floor):
+    if not found.counted:
+        failed = floor > 0.0
+        named = test or f"profile {hardware or 'wse-3'}"
+        warn(f"{named}: no row counts, so nothing is held against the floor of {100 * floor:.0f} %")
+    elif not coverage_floor(found.summary, floor):
         failed = True
         covered = found.summary["coverage90"] or 0.0
         typer.echo(
@@ -126,6 +130,13 @@ def validate(
             err=True,
         )
     if inverse_floor is not None and found.inverse is not None:
+        if not found.inverse["rows"] and inverse_floor > 0.0:
+            failed = True
+            typer.echo(
+                "inverse: no row enters it, so nothing is held against the floor of "
+                f"{100 * inverse_floor:.0f} %",
+                err=True,
+            )
         for quantity, held in below_floor(found.inverse, inverse_floor).items():
             failed = True
             typer.echo(

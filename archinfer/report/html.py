@@ -260,6 +260,8 @@ def _hidden(answer: Answer, marginals: dict[str, Marginal]) -> Markup:
 
 
 def _posterior_part(answer: Answer) -> Markup:
+    from archinfer.report.posterior import notes, nuisance_text
+
     posterior = answer.posterior
     if posterior is None:
         return Markup("")
@@ -278,8 +280,9 @@ def _posterior_part(answer: Answer) -> Markup:
         title,
         el("p", words),
         el("div", pictures, class_="four"),
+        el("p", nuisance_text(posterior)),
         _narrowing(posterior),
-        [el("p", f"Note: {w}.") for w in posterior.warnings],
+        [el("p", f"Note: {w}.") for w in notes(posterior)],
         [_comparison(c) for c in answer.comparisons],
     )
 

@@ -13,11 +13,17 @@ if TYPE_CHECKING:
     from archinfer.posterior import Posterior
 
 __all__ = [
+    "COMPARISON_TITLE",
+    "FACTS_TITLE",
+    "TITLE",
     "bits_text",
     "comparison_text",
     "nodes_text",
+    "notes",
+    "nuisance_text",
     "posterior_rows",
     "print_posterior",
+    "speculation_text",
     "verdicts",
 ]
 
@@ -28,6 +34,9 @@ NAMES = {
     "nodes": "nodes in use",
 }
 FACTS_SHOWN = 3
+TITLE = "What the observation says: posterior over models like those built today"
+FACTS_TITLE = "Which fact would narrow it (expected 90 % interval, as a factor)"
+COMPARISON_TITLE = "Against models whose shape is known"
 CHANCES = {
     "larger": "more active parameters",
     "more parameters": "more parameters in all",
@@ -75,6 +84,56 @@ def posterior_rows(posterior: Posterior) -> tuple[list[str], list[list[str]]]:
             ]
         )
     return headings, rows
+
+
+def speculation_text(posterior: Posterior) -> str:
+    """Which accepted tokens a pass the probabilities take, beside the region's range."""
+    low, high = posterior.question.speculation
+    if posterior.law is not None:
+        return "in the region, the profile's fitted law of speculation in the probabilities"
+    return "in the region and in the probabilities" if low < high else ""
+
+
+def nuisance_text(posterior: Posterior) -> str:
+    """Accepted tokens, formats, attention and layers a node; effective sample size."""
+    shares = [
+        ("weights", posterior.weights_probability),
+        ("attention", posterior.attention_probability),
+    ]
+    told = "; ".join(
+        f"{what} " + ", ".join(f"{name} {100 * p:.0f} %" for name, p in shares_.items())
+        for what, shares_ in shares
+        if len(shares_) > 1
+    )
+    stacked = ""
+    if posterior.layers_per_node_probability is not None:
+        stacked = f"; layers a {posterior.question.hardware.node} " + ", ".join(
+            f"{name}: {100 * p:.0f} %" for name, p in posterior.layers_per_node_probability.items()
+        )
+    accepted = posterior.quantiles("accepted_tokens")
+    low, high = posterior.question.speculation
+    prior = f"a range of {low:g} to {high:g}" if low < high else "as given"
+    if posterior.law is not None:
+        prior = "the profile's law of speculation, net of drafting"
+    return (
+        f"Accepted tokens a pass {accepted[0]:.2f} < {accepted[2]:.2f} < {accepted[4]:.2f} "
+        f"({prior})"
+        + (f"; {told}" if told else "")
+        + stacked
+        + f". Effective sample size {posterior.ess:,.0f}."
+    )
+
+
+def notes(posterior: Posterior) -> list[str]:
+    """What to know before the posterior is trusted, without full stops."""
+    habits = posterior.question.habits
+    found = []
+    if habits is not None and posterior.marginals["layers"].p50 > habits.layers[1]:
+        found.append(
+            f"half of the posterior is deeper than the {habits.layers[1]:.0f} layers of the habits "
+            "above: its prior lets a larger model grow in depth as in width"
+        )
+    return [*found, *posterior.warnings]
 
 
 def bits_text(posterior: Posterior) -> str:
@@ -166,53 +225,14 @@ def print_posterior(console: Console, posterior: Posterior) -> None:
         console.print()
         return
     headings, rows = posterior_rows(posterior)
-    title = "What the observation says: posterior over models like those built today"
-    print_table(console, title, headings, rows, optional=("25 %", "75 %", "of nodes"))
-    shares = [
-        ("weights", posterior.weights_probability),
-        ("attention", posterior.attention_probability),
-    ]
-    told = "; ".join(
-        f"{what} " + ", ".join(f"{name} {100 * p:.0f} %" for name, p in shares_.items())
-        for what, shares_ in shares
-        if len(shares_) > 1
-    )
-    stacked = ""
-    if posterior.layers_per_node_probability is not None:
-        stacked = f"; layers a {posterior.question.hardware.node} " + ", ".join(
-            f"{name}: {100 * p:.0f} %" for name, p in posterior.layers_per_node_probability.items()
-        )
-    accepted = posterior.quantiles("accepted_tokens")
-    low, high = posterior.question.speculation
-    prior = f"a range of {low:g} to {high:g}" if low < high else "as given"
-    if posterior.law is not None:
-        prior = "the profile's law of speculation"
-    console.print(
-        Text(
-            f"Accepted tokens a pass {accepted[0]:.2f} < {accepted[2]:.2f} < {accepted[4]:.2f} "
-            f"({prior})"
-            + (f"; {told}" if told else "")
-            + stacked
-            + f". Effective sample size {posterior.ess:,.0f}."
-        )
-    )
+    print_table(console, TITLE, headings, rows, optional=("25 %", "75 %", "of nodes"))
+    console.print(Text(nuisance_text(posterior)))
     console.print(Text(bits_text(posterior)))
     console.print(Text(nodes_text(posterior)))
     console.print()
-    console.print(
-        Text("Which fact would narrow it (expected 90 % interval, as a factor)", style="bold")
-    )
+    console.print(Text(FACTS_TITLE, style="bold"))
     for line in verdicts(posterior):
         console.print(Text(f"  {line}"))
-    deep = posterior.marginals["layers"].p50
-    habits = posterior.question.habits
-    if habits is not None and deep > habits.layers[1]:
-        console.print(
-            Text(
-                f"  note: half of the posterior is deeper than the {habits.layers[1]:.0f} layers "
-                "of the habits above: its prior lets a larger model grow in depth as in width"
-            )
-        )
-    for warning in posterior.warnings:
-        console.print(Text(f"  note: {warning}"))
+    for note in notes(posterior):
+        console.print(Text(f"  note: {note}"))
     console.print()

@@ -50,6 +50,11 @@ def assumptions(answer: Answer) -> str:
     q = answer.question
     low, high = q.speculation
     gain = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    gain += f" accepted token{'' if low == high == 1 else 's'} a pass"
+    if answer.posterior is not None:
+        from archinfer.report.posterior import speculation_text
+
+        gain = f"{gain} {speculation_text(answer.posterior)}".rstrip()
     habits = (
         "physics only"
         if q.habits is None
@@ -60,7 +65,7 @@ def assumptions(answer: Answer) -> str:
         + ("user" if q.concurrency == 1 else "users"),
         f"weights {', '.join(q.weights)}",
         f"{q.kv} KV cache, {attention_rule(q.rules.attention).text}",
-        f"{gain} accepted token{'' if low == high == 1 else 's'} a pass",
+        gain,
         habits,
     ]
     for name in ("total", "active", "layers"):
@@ -367,9 +372,9 @@ def _print_posterior(console: Console, answer: Answer) -> None:
     if answer.comparisons:
         from rich.text import Text
 
-        from archinfer.report.posterior import comparison_text
+        from archinfer.report.posterior import COMPARISON_TITLE, comparison_text
 
-        console.print(Text("Against models whose shape is known", style="bold"))
+        console.print(Text(COMPARISON_TITLE, style="bold"))
         for comparison in answer.comparisons:
             for line in comparison_text(comparison):
                 console.print(Text(f"  {line}"))
@@ -487,14 +492,24 @@ def _print_posterior_markdown(answer: Answer) -> None:
     if posterior is None:
         return
     from archinfer.commands.common import print_markdown
-    from archinfer.report.posterior import bits_text, nodes_text, posterior_rows
+    from archinfer.report import posterior as told
 
     print()
-    if not posterior.possible:
+    if posterior.possible:
+        headings, rows = told.posterior_rows(posterior)
+        print(f"**{told.TITLE}**\n")
+        print_markdown(headings, [list(row) for row in rows])
+        print(f"\n{told.nuisance_text(posterior)}")
+        print(f"\n{told.bits_text(posterior)}\n\n{told.nodes_text(posterior)}")
+        print(f"\n**{told.FACTS_TITLE}**\n")
+        for line in told.verdicts(posterior):
+            print(f"- {line}")
+        for note in told.notes(posterior):
+            print(f"\nNote: {note}.")
+    else:
         print(f"No probability statement: {posterior.reason}.")
-        return
-    headings, told = posterior_rows(posterior)
-    print_markdown(headings, [list(row) for row in told])
-    print(f"\n{bits_text(posterior)}\n\n{nodes_text(posterior)}")
-    for warning in posterior.warnings:
-        print(f"\nNote: {warning}.")
+    if answer.comparisons:
+        print(f"\n**{told.COMPARISON_TITLE}**\n")
+        for comparison in answer.comparisons:
+            for line in told.comparison_text(comparison):
+                print(f"- {line}")
