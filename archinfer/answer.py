@@ -267,6 +267,8 @@ class Answer:
                 "kv": q.kv,
                 "attention": q.rules.attention,
                 "speculation": list(q.speculation),
+                "software": q.software,
+                "software_factor": [q.softwares[0][1], q.softwares[-1][1]],
                 "physics_only": q.habits is None,
                 "total": _open(q.total),
                 "active": _open(q.active),

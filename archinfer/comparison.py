@@ -180,7 +180,7 @@ def compare_with(
     kept = np.flatnonzero(w > 0.0)
     w = w[kept]
     pass_s = float(time.total)
-    mine_s = d.accepted_tokens[kept] / d.tokens_per_s[kept]
+    mine_s = d.software_factor[kept] * d.accepted_tokens[kept] / d.tokens_per_s[kept]
     mean_s = log_mean(mine_s, np.full(len(kept), pass_s))
     known = {
         "depth": float(time.reductions + time.fixed),

@@ -111,6 +111,14 @@ class QuestionOutput(BaseModel):
     kv: str = Field(description="KV-cache format")
     attention: str = Field(description="gqa, mqa or mla")
     speculation: tuple[float, float] = Field(description="accepted tokens a pass")
+    software: str | None = Field(
+        description="that made an observed speed: usual, or one that the profile lists; null: not "
+        "said"
+    )
+    software_factor: tuple[float, float] = Field(
+        description="speed of the slowest and fastest software that comes into question over that "
+        "of the usual; both 1 for a target"
+    )
     physics_only: bool = Field(description="habits of design left out")
     total: list[float | None] | None = Field(
         description="[low, high] known of all parameters; high null: open; null: nothing known"
@@ -266,6 +274,10 @@ class PosteriorOutput(BaseModel):
     )
     weights: dict[str, float] | None = Field(default=None, description="probability by format")
     attention: dict[str, float] | None = Field(default=None, description="probability by kind")
+    software: dict[str, float] | None = Field(
+        default=None,
+        description="probability of each software; null where only one comes into question",
+    )
     mixture_of_experts: float | None = Field(default=None, description="probability")
     layers_per_node: dict[str, float] | None = Field(
         default=None,

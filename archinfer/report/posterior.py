@@ -171,6 +171,7 @@ def print_posterior(console: Console, posterior: Posterior) -> None:
     shares = [
         ("weights", posterior.weights_probability),
         ("attention", posterior.attention_probability),
+        ("software", posterior.software_probability or {}),
     ]
     told = "; ".join(
         f"{what} " + ", ".join(f"{name} {100 * p:.0f} %" for name, p in shares_.items())
