@@ -138,9 +138,7 @@ class GenerativeModel:
         self.software = factors, log_sds
         drawn = len(factors) > 1 or log_sds[0] > 0.0
         explore = np.array(_EXPLORE[: _SOFTWARE + drawn])
-        self.space = Space(
-            len(explore), self.cells.probability, groups.astype(np.intp), explore
-        )
+        self.space = Space(len(explore), self.cells.probability, groups.astype(np.intp), explore)
 
     def evaluate(
         self, level: int, z: FloatArray, cell: Index, speed: bool = False

@@ -579,6 +579,8 @@ class ValidateRow(BaseModel):
     fits: bool
     counted: bool = Field(description="enters the summaries")
     baselines: dict[str, float] = Field(description="predictions of each baseline in tokens/s")
+    software: str | None = Field(description="that ran, where the row tells; null: the usual one")
+    software_assumed: bool = Field(description="taken from the date: the row does not name it")
 
 
 class FitErrors(BaseModel):
@@ -630,6 +632,7 @@ class InverseRow(BaseModel):
     id: str
     tokens_per_s: float
     nodes: int | None = Field(description="null: not published")
+    software: str | None = Field(description="known to have run; null: not known")
     possible: bool
     ess: float
     total_params: InverseQuantity

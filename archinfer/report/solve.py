@@ -79,10 +79,13 @@ def _software(q: Question) -> list[str]:
         return []
     if q.software is not None:
         factor = q.softwares[0][1]
-        return [f"software: {q.software}" + (f" ({factor:.3g} times)" if factor != 1.0 else "")]
-    slow, fast = q.softwares[0][1], q.softwares[-1][1]
-    ends = (f"{f:.2g} times as fast as usual" if f != 1.0 else "usual" for f in (slow, fast))
-    return [f"software: {' to '.join(ends)} (--software fixes it)"]
+        return [
+            f"software: {q.software}"
+            + (f" ({factor:.2g} times the usual)" if factor != 1.0 else "")
+        ]
+    slow, fast = (f"{q.softwares[end][1]:.2g}" for end in (0, -1))
+    span = f"usual to {fast} times as fast" if slow == "1" else f"{slow} to {fast} times the usual"
+    return [f"software: {span} (--software fixes it)"]
 
 
 def _asked(q: Question) -> list[str]:
