@@ -17,9 +17,9 @@ from archinfer.cost import Traffic, decode_time, log_sd, memory_fraction
 from archinfer.deployment import Mapping
 from archinfer.errors import InputError, UnknownNameError
 from archinfer.formats import weight_format
+from archinfer.generative import drawn_software
 from archinfer.hardware import Hardware
 from archinfer.importance import Space, adapt, effective_size, kronecker
-from archinfer.generative import drawn_software
 from archinfer.inference import _model, infer, simulate
 from archinfer.information import information_bits, mutual_information_bits, quantiles
 from archinfer.posterior import FACTS, QUANTITIES, Posterior

@@ -85,7 +85,7 @@ def test_wrong_input_is_one_line(
 def test_software_of_an_observed_speed(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["solve", "--hardware", "b200", "--nodes", "8", "--observed", "600",
              "--architectures", "0"]  # fmt: skip
-    done = run(capsys, *asked)
+    done = run(capsys, *asked).out
     assert "software: 0.73 to 2.5 times the usual (--software fixes it)" in flat(done)
     question = json.loads(run(capsys, *asked, "--format", "json").out)["question"]
     assert (question["software"], question["software_factor"]) == (None, [0.7267, 2.519])

@@ -48,7 +48,7 @@ PHYSICS = Question(WHOLE, habits=None, weights=("fp8",))
         "software",
         "latent",
         "one head",
-    ],  # fmt: skip
+    ],
 )
 def test_membership_equals_the_constraints(question: Question, points: int) -> None:
     found = agreement(solve(question), points, seed=points)
