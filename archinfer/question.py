@@ -12,17 +12,15 @@ from archinfer.deployment import Layout, check_accepted
 from archinfer.errors import InputError, UnknownNameError
 from archinfer.family import FamilyRules, attention_rule
 from archinfer.formats import kv_format, weight_format
+from archinfer.hardware import USUAL_SOFTWARE
 
 if TYPE_CHECKING:
     from archinfer.hardware import Hardware
 
-__all__ = ["USUAL_SOFTWARE", "Habits", "Question", "Range", "nodes_unknown"]
+__all__ = ["Habits", "Question", "Range", "nodes_unknown"]
 
 Range = tuple[float, float]
 ANY: Range = (0.0, float("inf"))
-
-USUAL_SOFTWARE = "usual"
-"""Name of the software whose speeds the constants of a profile describe."""
 
 NODES_LIMIT = 100_000
 """Most nodes that are looked at where nobody says how many there are."""
