@@ -276,6 +276,8 @@ class Answer:
                 "attention": q.rules.attention,
                 "speculation": list(q.speculation),
                 "posterior_speculation": self.posterior_speculation,
+                "software": q.software,
+                "software_factor": [q.softwares[0][1], q.softwares[-1][1]],
                 "physics_only": q.habits is None,
                 "total": _open(q.total),
                 "active": _open(q.active),

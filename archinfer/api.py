@@ -45,6 +45,7 @@ def solve(
     max_power: Quantity | None = None,
     max_price: Quantity | None = None,
     confidence: Quantity = 0.5,
+    software: str | None = None,
     architectures: int = 8,
 ) -> Answer:
     """Which models a number of nodes and a speed allow: `archinfer solve` in one call.
@@ -64,6 +65,8 @@ def solve(
         throughput: tokens/s over all users that must be reached.
         max_power, max_price: most watts, most dollars per hour.
         confidence: probability with which a target must hold.
+        software: that made an observed speed: "usual", or one that the profile lists; None: not
+            known, so that each comes into question.
         architectures: how many concrete architectures to look for.
 
     Returns:
@@ -96,6 +99,7 @@ def solve(
         max_power=max_power,
         max_price=max_price,
         confidence=confidence,
+        software=software,
     )
     return answer(asked, architectures)
 
@@ -121,6 +125,7 @@ def question(
     max_power: Quantity | None = None,
     max_price: Quantity | None = None,
     confidence: Quantity = 0.5,
+    software: str | None = None,
 ) -> Question:
     """The question that `solve` asks; arguments and exceptions are the same."""
     if (tokens_per_second is None) == (observed is None):
@@ -148,6 +153,11 @@ def question(
             "confidence: goes with a target; an observed speed is held against the 90 % interval "
             f"of each model, found {confidence!r}"
         )
+    if observed is None and software is not None:
+        raise InputError(
+            "software: goes with an observed speed; a target is answered for the usual software "
+            "first and then for each faster one"
+        )
     names = weights.split(",") if isinstance(weights, str) else weights
     fewest, most = _span("nodes", nodes, "count")
     speed = tokens_per_second if observed is None else observed
@@ -172,6 +182,7 @@ def question(
         throughput_tokens_per_s=_optional("throughput", throughput, "tokens_per_s"),
         power_w=_optional("max_power", max_power, "watts"),
         price_per_hour=_optional("max_price", max_price, "dollars_per_hour"),
+        software=software,
         # Exactly the centre for one half, so that no uncertainty enters the default.
         confidence_z=0.0 if certainty == 0.5 else NormalDist().inv_cdf(certainty),
     )

@@ -279,6 +279,9 @@ class Solve(StrictModel):
     )
     layers: Annotated[tuple[float, float] | None, Span("count", examples=("61", "60:90"))] = None
     speculation: Accepted = (1.0, 3.0)
+    software: Text | None = Field(
+        default=None, description="that made an observed speed: usual, or one the profile lists"
+    )
     sparsity: Annotated[tuple[float, float] | None, Span("number", examples=("1:32",))] = None
     physics_only: bool = False
     throughput: Speed | None = None

@@ -94,10 +94,11 @@ def _reference_accepted(
     deployed: _Deployed,
     tokens_per_s: float,
     count: int,
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray, float]:
     """Tokens per pass of the reference, `count` draws: the same prior, its own speed.
 
-    With the part of the logarithm of its speed that the spread of speculation explains.
+    With the part of the logarithm of its speed that the spread of speculation explains, and the
+    logarithm of the chance of that speed.
     """
     question = posterior.question
     pass_s = float(deployed.time.total)
@@ -124,12 +125,13 @@ def _reference_accepted(
     scale = noise_scale(question.hardware, deployed.time, spread)
     deviation = np.log(tokens_per_s * pass_s / gains) / scale
     log_p = np.log(prior) + log_density(deviation) - np.log(scale)
+    chance = float(np.logaddexp.reduce(log_p))
     p = np.exp(log_p - log_p.max())
     index = resampled(p / p.sum(), count)
     index = np.random.default_rng(1).permutation(index)
     # Of a residual, its parts have the shares of their variances on average.
     explained = np.broadcast_to(deviation * spread**2 / scale, gains.shape)
-    return gains[index], explained[index]
+    return gains[index], explained[index], chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,9 @@ def compare_with(
     nodes: int | None = None,
 ) -> Comparison:
     """Why the model of `posterior` has another speed than a known one.
+
+    Both run the same software; where several come into question the reference's speed tells
+    which one, too.
 
     Args:
         posterior: of an observed speed.
@@ -180,7 +185,7 @@ def compare_with(
     kept = np.flatnonzero(w > 0.0)
     w = w[kept]
     pass_s = float(time.total)
-    mine_s = d.accepted_tokens[kept] / d.tokens_per_s[kept]
+    mine_s = d.software_factor[kept] * d.accepted_tokens[kept] / d.tokens_per_s[kept]
     mean_s = log_mean(mine_s, np.full(len(kept), pass_s))
     known = {
         "depth": float(time.reductions + time.fixed),
@@ -199,7 +204,17 @@ def compare_with(
     traffic = Traffic(asked.context_tokens, 1, bits, None, asked.kv_bits)
     stored = memory(reference, asked.context_tokens, 1, bits, asked.kv_bits)
     deployed = _Deployed(reference, stored, traffic, mapping, time)
-    accepted, gained = _reference_accepted(posterior, deployed, reference_tokens_per_s, len(kept))
+    accepted, gained, chance = np.empty((3, len(kept)))
+    for k, (_, factor, _) in enumerate(question.softwares):
+        runs = np.flatnonzero(d.software[kept] == k)
+        if len(runs):
+            usual_tokens_per_s = reference_tokens_per_s / factor
+            accepted[runs], gained[runs], chance[runs] = _reference_accepted(
+                posterior, deployed, usual_tokens_per_s, len(runs)
+            )
+    if len(question.softwares) > 1:
+        w = w * np.exp(chance - chance.max())
+        w /= w.sum()
     parts["speculation"] = np.log(accepted / d.accepted_tokens[kept]) + gained
     if posterior.law is not None:
         share = np.where(

@@ -157,23 +157,37 @@ def _kv_cache(c: Candidate) -> Number:
     return _log_ratio(1.0, memory_fraction(c.question.hardware, c.shape, without, c.mapping))
 
 
+def _software(c: Candidate, end: int) -> tuple[float, Number]:
+    """Factor of speed of the slowest (0) or fastest (-1) software that comes into question.
+
+    With the standard deviation of the logarithm of the speed that it makes.
+    """
+    _, factor, own_log_sd = c.question.softwares[end]
+    return factor, np.hypot(c.log_sd, own_log_sd) if own_log_sd > 0.0 else c.log_sd
+
+
 def _speed(c: Candidate) -> Number:
     q = c.question
-    z = Z90 if q.observed else -q.confidence_z
+    if q.observed:
+        factor, spread = _software(c, -1)
+        return _log_ratio(q.speculation[1] * factor, c.accepted_needed) + Z90 * spread
+    z = -q.confidence_z
     central = _log_ratio(q.speculation[1], c.accepted_needed)
     return central + z * c.log_sd if z != 0.0 else central
 
 
 def _not_faster(c: Candidate) -> Number:
     q = c.question
-    return _log_ratio(c.accepted_needed, q.speculation[0]) + Z90 * c.log_sd
+    factor, spread = _software(c, 0)
+    return _log_ratio(c.accepted_needed, q.speculation[0] * factor) + Z90 * spread
 
 
 def _throughput(c: Candidate) -> Number:
     q = c.question
     assert q.throughput_tokens_per_s is not None
     reached = throughput(c.time, q.concurrency, q.speculation[1])
-    return _log_ratio(reached, q.throughput_tokens_per_s)
+    fastest = q.softwares[-1][1]
+    return _log_ratio(reached * fastest, q.throughput_tokens_per_s)
 
 
 def _power(c: Candidate) -> Number:

@@ -9,7 +9,7 @@ possible. The covariance is that of the Laplace approximation at the maximum of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,6 @@ __all__ = [
     "fit_rows",
     "quantiles",
     "shipped_fit",
-    "software_factor",
     "without_model",
 ]
 
@@ -65,13 +64,19 @@ class FitModel:
     sd: FloatArray
 
     @classmethod
-    def of(cls, hardware: Hardware, cases: Sequence[Case], prior: Prior | None = None) -> FitModel:
-        """The parameters that `cases` need, with their prior."""
+    def of(
+        cls,
+        hardware: Hardware,
+        cases: Sequence[Case],
+        prior: Prior | None = None,
+        software: Iterable[str] = (),
+    ) -> FitModel:
+        """The parameters that `cases` and further `software` need, with their prior."""
         prior = fit_prior(hardware) if prior is None else prior
         beliefs = dict(prior.constants)
         count = len(beliefs)
-        software = sorted({c.row.software for c in cases if c.row.software is not None})
-        beliefs |= {_SOFTWARE + name: (0.0, prior.software_log_sd) for name in software}
+        named = {c.row.software for c in cases if c.row.software is not None} | set(software)
+        beliefs |= {_SOFTWARE + name: (0.0, prior.software_log_sd) for name in sorted(named)}
         beliefs["noise"] = prior.noise
         if any(c.row.speculative is not False and c.row.accepted_tokens is None for c in cases):
             beliefs |= {name: getattr(prior, name) for name in _SPECULATION}
@@ -282,28 +287,34 @@ class Fit:
 
 
 def fit_rows(
-    hardware: Hardware, rows: Sequence[Observation], prior: Prior | None = None
+    hardware: Hardware,
+    rows: Sequence[Observation],
+    prior: Prior | None = None,
+    software: Iterable[str] = (),
 ) -> tuple[Fit, list[Case]]:
-    """Fits a profile to observations of it; returns the fit and the prepared cases."""
+    """Fits a profile to observations of it; returns the fit and the prepared cases.
+
+    Software that no row runs keeps the speed and spread of the prior.
+    """
     prior = fit_prior(hardware) if prior is None else prior
     centre = {name: float(np.exp(mean)) for name, (mean, _) in prior.constants.items()}
     # The mapping that is fastest is chosen with the prior's constants, once.
     hardware = hardware.with_constants(centre)
     cases = prepare_all(rows, hardware)
-    return FitModel.of(hardware, cases, prior).fit(cases), cases
+    return FitModel.of(hardware, cases, prior, software).fit(cases), cases
 
 
-def shipped_fit(hardware: Hardware) -> Fit:
+def shipped_fit(hardware: Hardware, software: Iterable[str] = ()) -> Fit:
     """What a profile file says, as a fit: nothing is fitted, its constants are taken as they are.
 
     Covariances between constants, software and speculation are not part of a profile and count
-    as zero.
+    as zero. Any `software` that the profile does not list has the prior's speed and spread.
     """
     prior = fit_prior(hardware)
     names, values, covariance = hardware.constants()
     more: dict[str, tuple[float, float]] = {
-        _SOFTWARE + name: (float(np.log(factor)), sd) for name, factor, sd in hardware.software
-    }
+        _SOFTWARE + name: (0.0, prior.software_log_sd) for name in software
+    } | {_SOFTWARE + name: (float(np.log(factor)), sd) for name, factor, sd in hardware.software}
     scale = np.sqrt((DEGREES - 2.0) / DEGREES)
     more["noise"] = (float(np.log(max(hardware.model_error_log_sd * scale, 1e-3))), 0.0)
     law = hardware.speculation
@@ -330,12 +341,6 @@ def quantiles(
 ) -> FloatArray:
     """Quantiles of draws of log(tokens/s), in tokens/s."""
     return np.asarray(np.exp(np.quantile(draws, levels)))
-
-
-def software_factor(fit: Fit, case: Case) -> float:
-    """Speed of the software that a case ran, as a factor of the usual one's."""
-    name = _SOFTWARE + (case.row.software or "")
-    return fit.value(name) if name in fit.model.names else 1.0
 
 
 def without_model(fit: Fit, cases: Sequence[Case], left_out: Case) -> Fit:

@@ -41,6 +41,7 @@ __all__ = [
     "READ_CONTEXT_LOW",
     "UTILISATION",
     "GenerativeModel",
+    "drawn_software",
     "drawn_speculation",
     "noise_scale",
 ]
@@ -66,8 +67,9 @@ NODES_CAP = 4096
 """Most nodes considered before their number is known."""
 
 _SIZE, _DEPTH, _PER_LAYER, _SPARSITY, _FILL, _ACCEPTED, _READ, _USERS, _DRAFT = range(9)
-_DIMENSIONS = 9
-_EXPLORE = (2.0, 1.5, 1.0, 1.5, 1.0, 1.0, 1.0, 1.0, 1.0)
+_SOFTWARE = 9
+"""There only where the speed of the software is not known exactly."""
+_EXPLORE = (2.0, 1.5, 1.0, 1.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +134,11 @@ class GenerativeModel:
         self.total = _point(question.total, POINT_TOLERANCE)
         self.active = _point(question.active, POINT_TOLERANCE)
         groups = self.cells.moe * len(formats) + self.cells.weights
-        self.space = Space(
-            _DIMENSIONS, self.cells.probability, groups.astype(np.intp), np.array(_EXPLORE)
-        )
+        factors, log_sds = np.array([s[1:] for s in question.softwares]).T
+        self.software = factors, log_sds
+        drawn = len(factors) > 1 or log_sds[0] > 0.0
+        explore = np.array(_EXPLORE[: _SOFTWARE + drawn])
+        self.space = Space(len(explore), self.cells.probability, groups.astype(np.intp), explore)
 
     def evaluate(
         self, level: int, z: FloatArray, cell: Index, speed: bool = False
@@ -225,6 +229,11 @@ class GenerativeModel:
             accepted = np.where(u < none, 1.0, np.maximum(accepted, 1.0))
         batch.accepted_tokens[:] = accepted
         batch.speculates[:] = accepted > 1.0
+        factors, log_sds = self.software
+        batch.software_factor[:] = factors[0]
+        if self.space.dimensions > _SOFTWARE:
+            which, batch.software_factor[:] = drawn_software(factors, log_sds, z[:, _SOFTWARE])
+            batch.software[:] = which
 
     def _rules(self, kind: str, per_layer: FloatArray) -> FamilyRules:
         # An array of rules: the family's formulas broadcast over it.
@@ -394,13 +403,15 @@ class GenerativeModel:
         q = self.question
         hardware = q.hardware
         pass_s = np.asarray(time.total)
-        predicted = batch.accepted_tokens[mine] / pass_s
+        factor = batch.software_factor[mine]
+        predicted = factor * batch.accepted_tokens[mine] / pass_s
         scale = noise_scale(hardware, time, spread)
         deviation = np.log(q.tokens_per_s / predicted) / scale
         batch.put(
             mine,
             tokens_per_s=predicted,
-            throughput=throughput(time, batch.concurrency[mine], batch.accepted_tokens[mine]),
+            throughput=factor
+            * throughput(time, batch.concurrency[mine], batch.accepted_tokens[mine]),
             depth_s=time.reductions + time.fixed,
             bytes_s=time.weights + time.kv + time.compute + time.head,
             links_s=time.links,
@@ -421,6 +432,22 @@ def noise_scale(hardware: Hardware, time: TokenTime, spread: Number) -> FloatArr
     constants = np.asarray(log_sd(hardware, time)) ** 2 - error
     scale = error * (DEGREES - 2.0) / DEGREES
     return np.asarray(np.sqrt(SCALE_UNCERTAINTY * (constants + scale + np.square(spread))))
+
+
+def drawn_software(
+    factors: FloatArray, log_sds: FloatArray, z: FloatArray
+) -> tuple[Index, FloatArray]:
+    """Which software runs, each as likely, and its speed as a factor of the usual one's.
+
+    Args:
+        factors, log_sds: centre and spread of the logarithm of each, shape (k,). Ascending
+            factors make the speed grow with z, which the sampler follows most easily.
+        z: standard normal, shape (n,).
+    """
+    place = ndtr(z) * len(factors)
+    which = np.minimum(place.astype(np.intp), len(factors) - 1)
+    within = np.clip(place - which, 1e-9, 1.0 - 1e-9)
+    return which, factors[which] * np.exp(log_sds[which] * ndtri(within))
 
 
 def drawn_speculation(

@@ -25,7 +25,18 @@ from archinfer.speculation import SpeculationLaw
 if TYPE_CHECKING:
     from archinfer.hardware_schema import Profile
 
-__all__ = ["KEYS", "NUMBER_FORMATS", "TABLES", "Figure", "Hardware", "Key"]
+__all__ = [
+    "KEYS",
+    "NUMBER_FORMATS",
+    "TABLES",
+    "USUAL_SOFTWARE",
+    "Figure",
+    "Hardware",
+    "Key",
+]
+
+USUAL_SOFTWARE = "usual"
+"""Name of the software whose speeds the constants of a profile describe."""
 
 NUMBER_FORMATS: Final = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4", "int4")
 """Number formats that may have a peak of their own."""

@@ -24,7 +24,7 @@ from pydantic_core import CoreSchema, core_schema
 from archinfer import units, yamlfile
 from archinfer.deployment import ACCEPTED_MOST
 from archinfer.errors import UnitError, nearest
-from archinfer.hardware import KEYS, TABLES, Figure, Key
+from archinfer.hardware import KEYS, TABLES, USUAL_SOFTWARE, Figure, Key
 from archinfer.speculation import SpeculationLaw
 from archinfer.strict import StrictModel
 from archinfer.yamlfile import Document
@@ -366,6 +366,12 @@ def _check_values(profile: Profile, document: Document) -> None:
             ("constants", "accepted_tokens_per_pass", "low"),
             f"key 'constants.accepted_tokens_per_pass.low': found {accepted.low:g}, "
             f"expected at most high = {accepted.high:g}",
+        )
+    if USUAL_SOFTWARE in (profile.software or {}):
+        raise document.error(
+            ("software", USUAL_SOFTWARE),
+            f"key 'software': {USUAL_SOFTWARE!r} is the software that the constants describe; "
+            "expected the name of another",
         )
     for figure in profile.figures():
         zero = figure.value == 0.0

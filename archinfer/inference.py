@@ -24,6 +24,9 @@ How an operator deploys (stated, not measured):
   pass log-uniform in the range. With a fitted law of speculation (`archinfer.speculation`) the
   gain follows from the model's own speed instead: a fast model gains little.
 - weight formats: equally likely unless told otherwise.
+- software: of an observed speed the usual one and each that the profile lists are equally likely
+  unless told otherwise. The speed of one that is listed, over that of the usual, is lognormal with
+  the profile's factor and spread, and multiplies the predicted speed.
 """
 
 from __future__ import annotations

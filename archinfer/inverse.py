@@ -38,6 +38,7 @@ class InverseCase:
         context_tokens: context asked of the service.
         weights: formats that come into question.
         law: of speculation, None: the range; "profile": the hardware's own.
+        software: "usual" or one that the profile lists; None: not known.
     """
 
     id: str
@@ -49,6 +50,7 @@ class InverseCase:
     context_tokens: int = 8000
     weights: tuple[str, ...] = ("bf16", "fp8", "nvfp4")
     law: SpeculationLaw | Literal["profile"] | None = "profile"
+    software: str | None = None
 
     def question(self) -> Question:
         """What an analyst who knows the speed alone would ask."""
@@ -64,6 +66,7 @@ class InverseCase:
             context_tokens=self.context_tokens,
             weights=self.weights,
             speculation=speculation,
+            software=self.software,
         )
 
 
@@ -145,6 +148,7 @@ def _row(
         "id": case.id,
         "tokens_per_s": case.tokens_per_s,
         "nodes": case.nodes,
+        "software": case.software,
         "possible": posterior.possible,
         "ess": posterior.ess,
     }

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Observation", "combine", "load", "of_profile", "read", "software_by_date", "usable"]
 
+_YEAR = 4
+"""Characters of a date that is a year alone."""
 _DATE = re.compile(r"(\d{4})(?:-(0[1-9]|1[0-2])(?:-(0[1-9]|[12]\d|3[01]))?)?")
 
 
@@ -48,6 +50,7 @@ class Observation:
         measured_by, source_url, source_title, note, confidence: where it comes from.
         mesh_side: side in cores of the square region that one decode stage used (spatial).
         software: name of the software that ran, where rows of one profile differ in it.
+        software_assumed: it was taken from the date, the row does not name it.
         draft_tokens: drafted tokens that each pass verified; None: not published.
         accepted_tokens: tokens gained per pass; None: not published.
         draft_architecture: the model that drafts, named as `architecture`; None: not published.
@@ -77,6 +80,7 @@ class Observation:
     confidence: str = ""
     mesh_side: float | None = None
     software: str | None = None
+    software_assumed: bool = False
     draft_tokens: int | None = None
     accepted_tokens: float | None = None
     draft_architecture: str | None = None
@@ -285,19 +289,27 @@ def usable(
 def software_by_date(
     rows: Iterable[Observation], known: Iterable[Observation]
 ) -> list[Observation]:
-    """Gives `rows` that name no software the one whose dates, among `known`, span theirs."""
+    """Gives `rows` that name no software the one whose dates, among `known`, span theirs.
+
+    Dates that are a year alone neither span nor are spanned: they may be any day of it. Where the
+    spans of several software hold a date, that says nothing.
+    """
     spans: dict[tuple[str | None, str], list[str]] = {}
     for row in known:
-        if row.software is not None and row.date:
+        if row.software is not None and not row.software_assumed and len(row.date) > _YEAR:
             spans.setdefault((row.profile, row.software), []).append(row.date)
     out: list[Observation] = []
     for row in rows:
         fits = [
             name
             for (profile, name), dates in spans.items()
-            if profile == row.profile and len(row.date) > 4 and min(dates) <= row.date <= max(dates)
+            if profile == row.profile
+            and len(row.date) > _YEAR
+            and min(dates) <= row.date <= max(dates)
         ]
-        out.append(replace(row, software=fits[0]) if row.software is None and fits else row)
+        if row.software is None and len(fits) == 1:
+            row = replace(row, software=fits[0], software_assumed=True)
+        out.append(row)
     return out
 
 

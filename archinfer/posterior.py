@@ -52,6 +52,7 @@ FACTS = (
     "speculation",
     "weight format",
     "attention kind",
+    "software",
     "context measured",
     "users at once",
     "throughput",
@@ -78,10 +79,15 @@ class Batch:
     speculates: FloatArray
     concurrency: FloatArray
     context_tokens: FloatArray
+    software: FloatArray
+    """Position in the question's `softwares`."""
+    software_factor: FloatArray
+    """Speed as a factor of that of the usual software."""
     tokens_per_s: FloatArray
     """Predicted, at central constants."""
     throughput: FloatArray
     depth_s: FloatArray
+    """This and the next three: parts of the time of a pass, with the usual software."""
     bytes_s: FloatArray
     links_s: FloatArray
     queue_s: FloatArray
@@ -266,6 +272,12 @@ class Posterior:
         return self._shares(self.draws.attention, self.kinds)
 
     @property
+    def software_probability(self) -> dict[str, float] | None:
+        """Probability of each software; None where only one comes into question."""
+        names = [name for name, _, _ in self.question.softwares]
+        return self._shares(self.draws.software, names) if len(names) > 1 else None
+
+    @property
     def layers_per_node_probability(self) -> dict[str, float] | None:
         """Probability of 1, 2, 3 or `more` layers in the fullest node; None: temporal hardware."""
         if not self.question.hardware.spatial:
@@ -324,6 +336,7 @@ class Posterior:
             "speculation": _binned(d.accepted_tokens[index], bins),
             "weight format": d.weights[index].astype(np.intp),
             "attention kind": d.attention[index].astype(np.intp),
+            "software": d.software[index].astype(np.intp),
             "context measured": _binned(d.context_tokens[index], bins),
             "users at once": _binned(d.concurrency[index], bins),
             "throughput": _binned(d.throughput[index], bins),
@@ -352,6 +365,7 @@ class Posterior:
             "speed_bits": self.speed_bits,
             "weights": self.weights_probability,
             "attention": self.attention_probability,
+            "software": self.software_probability,
             "mixture_of_experts": self.moe_probability,
             "layers_per_node": self.layers_per_node_probability,
             "value_of_facts": {

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from archinfer.deployment import Layout, check_accepted
-from archinfer.errors import InputError
+from archinfer.errors import InputError, UnknownNameError
 from archinfer.family import FamilyRules, attention_rule
 from archinfer.formats import kv_format, weight_format
+from archinfer.hardware import USUAL_SOFTWARE
 
 if TYPE_CHECKING:
     from archinfer.hardware import Hardware
@@ -81,6 +82,8 @@ class Question:
         layout: a forced mapping, or None.
         overrides: figures of the profile that the user has changed, as "key = value".
         calibration: file whose measured figures the hardware and the rules hold, or None.
+        software: the software that made an observed speed, `USUAL_SOFTWARE` or one that the
+            profile lists; None: not known.
     """
 
     hardware: Hardware
@@ -106,6 +109,7 @@ class Question:
     overrides: tuple[str, ...] = ()
     calibration: str | None = None
     nodes_known: bool = True
+    software: str | None = None
 
     def __post_init__(self) -> None:
         low, high = self.nodes
@@ -126,12 +130,28 @@ class Question:
         for name in self.weights:
             weight_format(name)
         kv_format(self.kv)
+        if self.software is not None and not self.softwares:
+            known = (USUAL_SOFTWARE, *(name for name, _, _ in self.hardware.software))
+            raise UnknownNameError("software", self.software, known)
         attention_rule(self.rules.attention)
 
     @property
     def kv_bits(self) -> float:
         """Bits of one number in the KV cache."""
         return kv_format(self.kv).bits
+
+    @property
+    def softwares(self) -> tuple[tuple[str, float, float], ...]:
+        """Software that comes into question, slowest first: as `Hardware.software`.
+
+        The usual one alone where a speed is a target, or where the profile lists no other.
+        """
+        every = ((USUAL_SOFTWARE, 1.0, 0.0), *self.hardware.software)
+        if self.software is not None:
+            return tuple(s for s in every if s[0] == self.software)
+        if not self.observed:
+            return every[:1]
+        return tuple(sorted(every, key=lambda software: software[1]))
 
     @property
     def confidence(self) -> float:

@@ -115,6 +115,14 @@ class QuestionOutput(BaseModel):
         description="accepted tokens a pass of the posterior: by the profile's fitted law of "
         "speculation, or the same range; null without a posterior"
     )
+    software: str | None = Field(
+        description="that made an observed speed: usual, or one that the profile lists; null: not "
+        "said"
+    )
+    software_factor: tuple[float, float] = Field(
+        description="speed of the slowest and fastest software that comes into question over that "
+        "of the usual; both 1 for a target"
+    )
     physics_only: bool = Field(description="habits of design left out")
     total: list[float | None] | None = Field(
         description="[low, high] known of all parameters; high null: open; null: nothing known"
@@ -272,6 +280,10 @@ class PosteriorOutput(BaseModel):
     )
     weights: dict[str, float] | None = Field(default=None, description="probability by format")
     attention: dict[str, float] | None = Field(default=None, description="probability by kind")
+    software: dict[str, float] | None = Field(
+        default=None,
+        description="probability of each software; null where only one comes into question",
+    )
     mixture_of_experts: float | None = Field(default=None, description="probability")
     layers_per_node: dict[str, float] | None = Field(
         default=None,
@@ -573,6 +585,8 @@ class ValidateRow(BaseModel):
     fits: bool
     counted: bool = Field(description="enters the summaries")
     baselines: dict[str, float] = Field(description="predictions of each baseline in tokens/s")
+    software: str | None = Field(description="that ran, where the row tells; null: the usual one")
+    software_assumed: bool = Field(description="taken from the date: the row does not name it")
 
 
 class FitErrors(BaseModel):
@@ -624,6 +638,7 @@ class InverseRow(BaseModel):
     id: str
     tokens_per_s: float
     nodes: int | None = Field(description="null: not published")
+    software: str | None = Field(description="known to have run; null: not known")
     possible: bool
     ess: float
     total_params: InverseQuantity

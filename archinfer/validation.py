@@ -20,7 +20,6 @@ from archinfer.fit import (
     fit_rows,
     quantiles,
     shipped_fit,
-    software_factor,
     without_model,
 )
 from archinfer.fit_prior import fit_prior
@@ -57,6 +56,8 @@ class Prediction:
         fits: whether the model fits the published nodes.
         counted: whether it enters the summary (a row that nothing is fitted to does not).
         baselines: tokens per second of each naive baseline.
+        software: that ran, where it is not the usual one or not known.
+        software_assumed: it was taken from the date of the row.
     """
 
     id: str
@@ -70,6 +71,8 @@ class Prediction:
     fits: bool
     counted: bool
     baselines: dict[str, float]
+    software: str | None = None
+    software_assumed: bool = False
 
     @property
     def error(self) -> float:
@@ -172,7 +175,8 @@ def leave_one_out(
         case with the fit that has not seen its model.
     """
     fitted = [r for r in rows if r.fitted]
-    everything, cases = fit_rows(hardware, fitted)
+    named = {r.software for r in rows if r.software is not None}
+    everything, cases = fit_rows(hardware, fitted, software=named)
     unfitted = prepare_all([r for r in rows if not r.fitted], everything.model.hardware)
     by_id = {c.row.id: c for c in [*cases, *unfitted]}
     fits: dict[tuple[float, ...], Fit] = {}
@@ -216,7 +220,8 @@ def predict_rows(
     used: dict[str, tuple[Case, Fit]] = {}
     own = {machine.name: machine for machine in machines}
     for profile in sorted({str(r.profile) for r in rows}):
-        fit = shipped_fit(own.get(profile) or Hardware.load(profile))
+        named = {r.software for r in rows if r.profile == profile and r.software is not None}
+        fit = shipped_fit(own.get(profile) or Hardware.load(profile), sorted(named))
         seen = prepare_all([r for r in known if r.profile == profile and r.fitted],
                            fit.model.hardware)  # fmt: skip
         for case in prepare_all([r for r in rows if r.profile == profile], fit.model.hardware):
@@ -245,6 +250,8 @@ def _prediction(fit: Fit, case: Case, known: Sequence[Case], draws: int, seed: i
         fits=case.fits,
         counted=row.fitted,
         baselines=baselines,
+        software=row.software,
+        software_assumed=row.software_assumed,
     )
 
 
@@ -318,7 +325,8 @@ def transfer(
 def inverse_cases(used: Iterable[tuple[Case, Fit]]) -> list[InverseCase]:
     """What `archinfer.inverse.validate_inverse` takes, of rows whose region was not set by hand.
 
-    Speeds of other software than the usual are turned into the usual one's.
+    The software is known where the row names one that the profile lists, as an analyst may know
+    it; otherwise it is not.
     """
     from archinfer.inverse import InverseCase
 
@@ -329,15 +337,19 @@ def inverse_cases(used: Iterable[tuple[Case, Fit]]) -> list[InverseCase]:
             continue
         if id(fit) not in hardware:
             hardware[id(fit)] = fit.hardware if fit.ids else fit.model.hardware
+        machine = hardware[id(fit)]
+        listed = {name for name, _, _ in machine.software}
+        named = None if case.row.software_assumed else case.row.software
         out.append(
             InverseCase(
                 id=case.row.id,
-                tokens_per_s=case.row.tokens_per_s / software_factor(fit, case),
+                tokens_per_s=case.row.tokens_per_s,
                 shape=case.shape,
-                hardware=hardware[id(fit)],
+                hardware=machine,
                 nodes=case.row.nodes,
                 speculative=case.row.speculative,
                 context_tokens=int(np.asarray(case.traffic.context_tokens)),
+                software=named if named in listed else None,
             )
         )
     return out

@@ -245,6 +245,14 @@ def test_a_node_alone_waits_for_nobody(tmp_path: Path) -> None:
     assert without.sync_latency_s == shipped.sync_latency_s
 
 
+def test_no_listed_software_is_called_usual(tmp_path: Path) -> None:
+    text = Path("hardware/b200.yaml").read_text(encoding="utf-8")
+    path = tmp_path / "b200.yaml"
+    path.write_text(text.replace("\n  tilert:\n", "\n  usual:\n"), encoding="utf-8")
+    with pytest.raises(FileError, match=r"b200.yaml:\d+: key 'software': 'usual' is the software"):
+        Hardware.load(path)
+
+
 def test_joint_covariance_takes_the_place_of_log_sd(toy: Path) -> None:
     names, central, covariance = Hardware.load(toy).constants()
     assert names == ("reductions_per_layer", "fixed_time_per_layer", "bandwidth_efficiency")

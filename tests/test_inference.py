@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -10,13 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from archinfer.catalogue import load as load_model
+from archinfer.comparison import compare_with
 from archinfer.cost import Traffic, decode_time, log_sd, memory_fraction
 from archinfer.deployment import Mapping
 from archinfer.errors import InputError, UnknownNameError
 from archinfer.formats import weight_format
+from archinfer.generative import drawn_software
 from archinfer.hardware import Hardware
 from archinfer.importance import Space, adapt, effective_size, kronecker
-from archinfer.inference import infer, simulate
+from archinfer.inference import _model, infer, simulate
 from archinfer.information import information_bits, mutual_information_bits, quantiles
 from archinfer.posterior import FACTS, QUANTITIES, Posterior
 from archinfer.prior import CATALOGUE_PRIOR
@@ -439,6 +443,77 @@ class TestAnswer:
     def test_weight_prior_counts(self) -> None:
         only = infer(founding(), samples=4096, target_ess=500, weights_prior={"fp8": 1.0})
         assert only.weights_probability["fp8"] == pytest.approx(1.0)
+
+
+class TestSoftware:
+    def gpus(self, **changes: object) -> Question:
+        hardware = Hardware.load("b200")
+        return Question(hardware, nodes=(8, 8), tokens_per_s=600.0, observed=True).with_(**changes)
+
+    def test_each_is_as_likely_with_its_own_factor_and_spread(self) -> None:
+        z = normal_sample(0.0, 1.0, 60_000)
+        factors, log_sds = np.array([0.5, 1.0, 2.5]), np.array([0.2, 0.0, 0.1])
+        which, factor = drawn_software(factors, log_sds, z)
+        for k in range(3):
+            mine = np.log(factor[which == k])
+            assert len(mine) / len(z) == pytest.approx(1 / 3, abs=1e-3)
+            assert mine.mean() == pytest.approx(np.log(factors[k]), abs=1e-3)
+            assert mine.std() == pytest.approx(log_sds[k], abs=1e-3)
+
+    def test_usual_software_is_a_profile_that_lists_no_other(self) -> None:
+        alone = replace(Hardware.load("b200"), software=())
+        found = infer(self.gpus(software="usual"), samples=2048, target_ess=500)
+        same = infer(self.gpus(hardware=alone), samples=2048, target_ess=500)
+        assert found.marginals == same.marginals
+        assert found.to_dict()["software"] is None
+        assert "software" not in {f.fact for f in found.value_of_facts["layers"]}
+
+    def test_twice_as_fast_software_reads_as_half_the_speed(self) -> None:
+        known = replace(Hardware.load("b200"), software=(("twice", 2.0, 0.0),))
+        found = infer(self.gpus(hardware=known, software="twice"), samples=2048, target_ess=500)
+        half = infer(self.gpus(tokens_per_s=300.0, software="usual"), samples=2048, target_ess=500)
+        for quantity in QUANTITIES:
+            assert found.quantiles(quantity) == pytest.approx(half.quantiles(quantity), rel=1e-6)
+        reference = load_model("gpt-oss-120b").shape("nvfp4")
+        one = compare_with(found, reference, 800.0, weights="nvfp4")
+        other = compare_with(half, reference, 400.0, weights="nvfp4")
+        assert one.factor == pytest.approx(other.factor, rel=1e-6)
+        assert one.probability == pytest.approx(other.probability, abs=1e-6)
+
+    def test_probabilities_agree_with_plain_weighted_draws(self) -> None:
+        question = self.gpus(total=(660e9, 680e9), active=(37e9, 38e9), layers=(61.0, 61.0))
+        found = infer(question, samples=8192)
+        model = _model(question, CATALOGUE_PRIOR, None, None, None, None)
+        assert model.space.dimensions == 10
+        assert _model(founding(), CATALOGUE_PRIOR, None, None, None, None).space.dimensions == 9
+        rng = np.random.default_rng(0)
+        z = rng.standard_normal((40_000, 10))
+        cells = rng.choice(
+            len(model.space.cell_probability), len(z), p=model.space.cell_probability
+        )
+        evidence, batch = model.evaluate(2, z, cells)
+        w = np.exp(evidence - evidence.max())
+        plain = np.bincount(batch.software.astype(int), weights=w / w.sum(), minlength=4)
+        names = [name for name, _, _ in question.softwares]
+        assert names[-1] == "tilert"
+        assert found.software_probability is not None
+        assert list(found.software_probability) == names
+        assert list(found.software_probability.values()) == pytest.approx(plain, abs=0.05)
+        assert found.software_probability["tilert"] > 0.6
+
+    @pytest.mark.parametrize(("factor", "speed"), [(1.0, 400.0), (10.0, 4000.0)])
+    def test_a_reference_tells_which_software_ran_both(self, factor: float, speed: float) -> None:
+        known = replace(Hardware.load("b200"), software=(("quick", 10.0, 0.0),))
+        question = self.gpus(hardware=known, tokens_per_s=300.0)
+        name = "usual" if factor == 1.0 else "quick"
+        reference = load_model("gpt-oss-120b").shape("nvfp4")
+        both, one = (
+            compare_with(infer(asked, samples=8192), reference, speed, weights="nvfp4")
+            for asked in (question, question.with_(software=name))
+        )
+        # The noise has heavy tails, so the reference does not tell for certain.
+        assert both.probability == pytest.approx(one.probability, abs=0.1)
+        assert np.log(both.factor["depth"]) == pytest.approx(np.log(one.factor["depth"]), abs=0.25)
 
 
 class TestFacts:

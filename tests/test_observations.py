@@ -139,6 +139,27 @@ def test_software_follows_from_the_date(tmp_path: Path) -> None:
     other = ROW.replace("id: one", "id: e").replace("profile: wse-3", "profile: wse-2")
     rows = observations.software_by_date(observations.read(_file(tmp_path, more + other)), known)
     assert [row.software for row in rows] == ["early", "early", None, None, None]
+    assert [row.software_assumed for row in rows] == [True, True, False, False, False]
+    assert not any(row.software_assumed for row in known)
+
+
+def test_a_year_alone_spans_no_dates(tmp_path: Path) -> None:
+    late = ROW.replace("  note:", "  software: late\n  note:")
+    dated = (("year", "2025"), ("first", "2025-08"), ("last", "2025-10"))
+    known = observations.read(
+        _file(tmp_path, "".join(late.replace("one", i).replace("2024-08-27", d) for i, d in dated))
+    )
+    texts = (("a", "2025-03"), ("b", "2025-09"))
+    more = "".join(ROW.replace("id: one", f"id: {i}").replace("2024-08-27", d) for i, d in texts)
+    asked = observations.read(_file(tmp_path, more))
+    rows = observations.software_by_date(asked, known)
+    assert [row.software for row in rows] == [None, "late"]
+    # What was assumed before is no ground to assume more, and two that fit are none.
+    other = late.replace("late", "other").replace("one", "two").replace("2024-08-27", "2025-09-01")
+    both = [*known, *observations.read(_file(tmp_path, other + other.replace("two", "three")))]
+    same_day = observations.read(_file(tmp_path, ROW.replace("2024-08-27", "2025-09-01")))
+    assert observations.software_by_date(same_day, both)[0].software is None
+    assert observations.software_by_date(same_day, [*known, *rows])[0].software == "late"
 
 
 def test_rows_without_profile_or_architecture_are_skipped_with_a_reason(tmp_path: Path) -> None:

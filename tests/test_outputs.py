@@ -70,6 +70,7 @@ def test_what_was_not_asked_is_not_said(capsys: pytest.CaptureFixture[str]) -> N
         (["--speculation", "0.1:100"], "from 1 (nothing drafted) to 17"),
         (["--speculation", "1:18"], "found 1:18"),
         (["--observed", "750", "--confidence", "90%"], "--confidence: goes with a target"),
+        (["--software", "usual"], "--software: goes with an observed speed"),
     ],
 )
 def test_wrong_input_is_one_line(
@@ -79,6 +80,22 @@ def test_wrong_input_is_one_line(
     assert (done.code, done.out) == (2, "")
     (line,) = done.err.strip().splitlines()
     assert line.startswith(f"error: {options[-2]}") and words in line
+
+
+def test_software_of_an_observed_speed(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["solve", "--hardware", "b200", "--nodes", "8", "--observed", "600",
+             "--architectures", "0"]  # fmt: skip
+    done = run(capsys, *asked).out
+    assert "software: 0.73 to 2.5 times the usual (--software fixes it)" in flat(done)
+    question = json.loads(run(capsys, *asked, "--format", "json").out)["question"]
+    assert (question["software"], question["software_factor"]) == (None, [0.7267, 2.519])
+    fixed = json.loads(run(capsys, *asked, "--software", "tilert", "--format", "json").out)
+    assert fixed["question"]["software_factor"] == [2.519, 2.519]
+    assert fixed["posterior"]["software"] is None
+    wrong = run(capsys, *asked, "--software", "tilrt")
+    assert (wrong.code, wrong.out) == (2, "")
+    (line,) = wrong.err.strip().splitlines()
+    assert line.startswith("error: unknown software 'tilrt'; did you mean 'tilert'?")
 
 
 def test_a_calibration_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

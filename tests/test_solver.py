@@ -1,5 +1,7 @@
 """The region is exact, monotone, and says what draws its edges."""
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from archinfer.answer import answer, sensitivity, variants
 from archinfer.constraints import Candidate, slacks
 from archinfer.deployment import Deployment, Mapping
-from archinfer.errors import InputError
+from archinfer.errors import InputError, UnknownNameError
 from archinfer.family import FamilyRules, family_shape
 from archinfer.formats import weight_format
 from archinfer.hardware import Hardware
@@ -35,10 +37,20 @@ PHYSICS = Question(WHOLE, habits=None, weights=("fp8",))
         (FOUNDING.with_(habits=None, nodes=(70, 100)), 20_000),
         (FOUNDING.with_(nodes=(4, 20), concurrency=64, context_tokens=32_000), 10_000),
         (Question(Hardware.load("b200"), nodes=(1, 64), tokens_per_s=60.0, concurrency=16), 10_000),
+        (Question(Hardware.load("b200"), nodes=(8, 8), tokens_per_s=600.0, observed=True), 10_000),
         (MANY_USERS.with_(rules=FamilyRules("mla")), 10_000),
         (MANY_USERS.with_(rules=FamilyRules("mqa")), 10_000),
     ],
-    ids=["founding", "observed", "physics 70:100", "users", "b200", "latent", "one head"],
+    ids=[
+        "founding",
+        "observed",
+        "physics 70:100",
+        "users",
+        "b200",
+        "software",
+        "latent",
+        "one head",
+    ],
 )
 def test_membership_equals_the_constraints(question: Question, points: int) -> None:
     found = agreement(solve(question), points, seed=points)
@@ -259,6 +271,34 @@ def test_a_dense_model_is_possible_at_its_own_speed(hardware: str) -> None:
         )  # fmt: skip
         assert solve(question).feasible
         assert not solve(question.with_(tokens_per_s=question.tokens_per_s * 1.001)).feasible
+
+
+def test_software_widens_what_an_observed_speed_allows() -> None:
+    """DeepSeek V3.2 at 600 tokens/s on 8 B200, which TileRT reaches and usual software does not."""
+    question = Question(Hardware.load("b200"), nodes=(8, 8), tokens_per_s=600.0, observed=True)
+    truth = (np.array([671e9]), np.array([37.6e9]), np.array([61.0]), np.array([8.0]), "fp8")
+    inside = {
+        name: bool(solve(question.with_(software=name)).contains(*truth)[0])
+        for name in (None, "usual", "tilert")
+    }
+    assert inside == {None: True, "usual": False, "tilert": True}
+
+    def slack(name: str, software: str | None) -> float:
+        asked = question.with_(software=software)
+        one = Candidate(asked, *(v[0] for v in truth[:3]), Mapping(61.0, 8.0), 8.0)
+        return float(slacks(one)[name])
+
+    plain = Candidate(question, 671e9, 37.6e9, 61.0, Mapping(61.0, 8.0), 8.0)
+    own_sd = float(plain.log_sd)
+    listed = {name: (factor, sd) for name, factor, sd in question.hardware.software}
+    fast, slow = listed["tilert"], listed["tensorrt-llm before 2025-03"]
+    for name, sign, (factor, sd) in (("speed", 1.0, fast), ("speed (not faster)", -1.0, slow)):
+        wider = np.sqrt(own_sd**2 + sd**2) - own_sd
+        expected = slack(name, "usual") + sign * np.log(factor) + NormalDist().inv_cdf(0.95) * wider
+        assert slack(name, None) == pytest.approx(expected, abs=1e-3)
+    with pytest.raises(UnknownNameError, match="did you mean 'tilert'"):
+        question.with_(software="tilrt")
+    assert question.with_(observed=False).softwares == (("usual", 1.0, 0.0),)
 
 
 def test_what_is_known_is_kept() -> None:

@@ -20,7 +20,7 @@ from archinfer.fit import shipped_fit
 from archinfer.hardware import Hardware
 from archinfer.inverse import validate_inverse
 from archinfer.observations import load, usable
-from archinfer.report.validation import cells
+from archinfer.report.validation import cells, lines
 from archinfer.validation import (
     Validation,
     error,
@@ -227,6 +227,28 @@ def test_inverse_cases_carry_what_an_analyst_knows() -> None:
     assert cases["cs3-llama3.1-70b-2024-08"].speculative is False
     assert cases["cs3-qwen3-32b-docs-1"].nodes is None
     assert not any(name.startswith("wse2-waferllm") for name in cases)
+
+
+def test_inverse_knows_the_software_that_a_row_names_and_the_profile_lists() -> None:
+    rows = [r for r in usable_rows() if r.id in ("b200x8-tilert-dsv3.2", "b200x8-dsr1-nomtp")]
+    tilert = next(r for r in rows if r.software == "tilert")
+    rows += [replace(tilert, id="unlisted", software="vllm"),
+             replace(tilert, id="assumed", software_assumed=True)]  # fmt: skip
+    predictions, used = predict_rows(rows, usable_rows())
+    cases = {c.id: c for c in inverse_cases(used)}
+    assert {i: c.software for i, c in cases.items()} == {
+        "b200x8-tilert-dsv3.2": "tilert",
+        "b200x8-dsr1-nomtp": None,
+        "unlisted": None,
+        "assumed": None,
+    }
+    assert {c.tokens_per_s for c in cases.values()} == {r.tokens_per_s for r in rows}
+    assert cases["b200x8-tilert-dsv3.2"].question().softwares[0][0] == "tilert"
+    assert len(cases["unlisted"].question().softwares) == 4
+    widths = {p.id: p.predicted["p95"] / p.predicted["p05"] for p in predictions}
+    assert widths["unlisted"] > 1.3 * widths["b200x8-tilert-dsv3.2"]
+    (said,) = [line for line in lines(Validation("by hand", predictions)) if "software" in line]
+    assert said == "software taken from the date of the row: assumed tilert"
 
 
 def test_command_on_a_test_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,6 +77,14 @@ def solve(
             "profile's fitted law, where it has one)."
         ),
     ] = None,
+    software: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="With --observed: the software that made the speed, usual or one that archinfer "
+            "hardware show lists. Default: unknown, each as likely as another.",
+        ),
+    ] = None,
     sparsity: Annotated[
         str | None, typer.Option(help="Total / active as a habit of design. Default: 1:32.")
     ] = None,
@@ -180,6 +188,7 @@ def solve(
         max_power=max_power,
         max_price=max_price,
         confidence=confidence,
+        software=software,
     ).with_(overrides=overrides, nodes_known=known)
     if calibration is not None:
         from archinfer.calibration_transfer import apply, read_calibration

@@ -118,8 +118,15 @@ def _open(answer: Answer) -> Markup:
         parts.append(f"a gain of speculative decoding as fitted to {q.hardware.name}")
     if not parts:
         return Markup("")
-    return el("p", f"The probabilities allow more than the ranges: {'; '.join(parts)}.",
+    told = Markup("")
+    if posterior.software_probability is not None:
+        shares = ", ".join(
+            f"{name} {100.0 * p:.0f} %" for name, p in posterior.software_probability.items()
+        )
+        told = el("p", f"Probability of the software that ran: {shares}.", class_="soft")
+    said = el("p", f"The probabilities allow more than the ranges: {'; '.join(parts)}.",
               class_="soft")  # fmt: skip
+    return join(said, told)
 
 
 def _kinds(answer: Answer) -> dict[str, str]:

@@ -188,6 +188,7 @@ def _speed_cells(region: Region, found: list[Outline]) -> Cells:
     speed = speed_grid(region, np.sqrt(x[1:] * x[:-1]), np.sqrt(y[1:] * y[:-1]))
     steps, bounds = _stepped(speed)
     gained = region.question.speculation[1]
+    usual = ", usual software" if region.question.softwares[-1][1] != 1.0 else ""
     # Cells that the edge crosses have their centre outside: they take a neighbour's colour.
     for _ in range(2):
         steps = _grown(steps)
@@ -197,7 +198,7 @@ def _speed_cells(region: Region, found: list[Outline]) -> Cells:
         steps.tolist(),
         CIVIDIS,
         bounds,
-        f"tokens/s of the fastest model there, {gained:g} accepted a pass",
+        f"tokens/s of the fastest model there, {gained:g} accepted a pass{usual}",
         clip,
     )
 

@@ -99,6 +99,7 @@ def nuisance_text(posterior: Posterior) -> str:
     shares = [
         ("weights", posterior.weights_probability),
         ("attention", posterior.attention_probability),
+        ("software", posterior.software_probability or {}),
     ]
     told = "; ".join(
         f"{what} " + ", ".join(f"{name} {100 * p:.0f} %" for name, p in shares_.items())

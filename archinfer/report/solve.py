@@ -66,6 +66,7 @@ def assumptions(answer: Answer) -> str:
         f"weights {', '.join(q.weights)}",
         f"{q.kv} KV cache, {attention_rule(q.rules.attention).text}",
         gain,
+        *_software(q),
         habits,
     ]
     for name in ("total", "active", "layers"):
@@ -75,6 +76,21 @@ def assumptions(answer: Answer) -> str:
     parts += _asked(q)
     parts += [f"{change} (set by hand)" for change in q.overrides]
     return "; ".join(parts) + "."
+
+
+def _software(q: Question) -> list[str]:
+    """Which software may have made an observed speed, where the profile knows several."""
+    if not q.observed or not q.hardware.software:
+        return []
+    if q.software is not None:
+        factor = q.softwares[0][1]
+        return [
+            f"software: {q.software}"
+            + (f" ({factor:.2g} times the usual)" if factor != 1.0 else "")
+        ]
+    slow, fast = (f"{q.softwares[end][1]:.2g}" for end in (0, -1))
+    span = f"usual to {fast} times as fast" if slow == "1" else f"{slow} to {fast} times the usual"
+    return [f"software: {span} (--software fixes it)"]
 
 
 def _asked(q: Question) -> list[str]:
@@ -206,15 +222,28 @@ def short_rows(designs: tuple[Design, ...]) -> tuple[list[str], list[list[str]]]
 
 def needs_note(answer: Answer) -> str:
     """Why architectures are listed that need more or fewer accepted tokens than were allowed."""
-    low, high = answer.question.speculation
-    beyond = [d for d in answer.architectures if not low <= d.accepted_needed <= high]
-    if not answer.question.observed or not beyond:
-        return ""
+    q = answer.question
+    low, high = q.speculation
     allowed = f"{low:g}" if low == high else f"{low:g} to {high:g}"
-    return (
-        f"where needs lies outside {allowed}, the middle of the predicted speeds misses the one "
-        "observed; their 90 % interval still reaches it"
+    if not q.observed:
+        return ""
+    slow, fast = q.softwares[0][1], q.softwares[-1][1]
+
+    def all_within(low: float, high: float) -> bool:
+        return all(low <= d.accepted_needed <= high for d in answer.architectures)
+
+    if all_within(low, high):
+        return ""
+    if slow == fast == 1.0:
+        return (
+            f"where needs lies outside {allowed}, the middle of the predicted speeds misses the "
+            "one observed; their 90 % interval still reaches it"
+        )
+    told = (
+        "tokens/s and needs are those of the usual software; where needs lies outside "
+        f"{allowed}, other software makes up the difference"
     )
+    return told if all_within(low * slow, high * fast) else f"{told}, or the spread of the speeds"
 
 
 def map_rows(answer: Answer, width: int, height: int, blocks: bool) -> tuple[list[str], str]:

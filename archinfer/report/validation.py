@@ -55,6 +55,9 @@ def lines(found: Validation) -> list[str]:
         f"coverage: 50 % intervals {error_text(s['coverage50'])}, "
         f"90 % intervals {error_text(s['coverage90'])}",
     ]
+    assumed = [f"{p.id} {p.software}" for p in found.predictions if p.software_assumed]
+    if assumed:
+        out.append(f"software taken from the date of the row: {', '.join(assumed)}")
     for name, errors in found.baselines.items():
         out.append(
             f"naive, {_NAMES[name]}: median error {error_text(errors['median_abs_error'])}, "
