@@ -21,6 +21,7 @@ __all__ = [
     "UnitError",
     "UnknownNameError",
     "nearest",
+    "shorten",
 ]
 
 
@@ -73,3 +74,9 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     lowered = {k.lower(): k for k in known}
     found = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
     return lowered[found[0]] if found else None
+
+
+def shorten(found: object, most: int = 60) -> str:
+    """`repr` of what the user wrote, cut to `most` characters."""
+    text = repr(found)
+    return text if len(text) <= most else f"{text[: most - 4]}...{text[-1]}"
