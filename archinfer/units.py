@@ -31,6 +31,7 @@ __all__ = [
     "format_quantity",
     "parse",
     "parse_range",
+    "plain_number",
 ]
 
 _SMALL: Final = {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "m": 1e-3, "": 1.0}
@@ -82,6 +83,10 @@ DIMENSIONS: Final[dict[str, Dimension]] = {
     ),
     "count": Dimension(
         "a count (k, M, B = billion, T = trillion)", ("2T", "150B"), _COUNT, _TOKENS_SHOWN
+    ),
+    "whole": Dimension("a whole number", ("8", "88"), _COUNT, _TOKENS_SHOWN),
+    "accepted": Dimension(
+        "a number of accepted tokens a pass", ("1", "2.5"), {"": 1.0}, ((1.0, ""),)
     ),
     "tokens": Dimension(
         "a number of tokens (128k = 128,000; 128Ki = 131,072)",
@@ -280,6 +285,14 @@ def _examples(kind: Dimension) -> str:
 def _example_range(dimension: str) -> str:
     first = DIMENSIONS[dimension].examples[0]
     return f"{first}:"
+
+
+def plain_number(value: float, digits: int = 3) -> str:
+    """`digits` significant digits, without an exponent below 1e12: 52,400; 150; 0.0123."""
+    rounded = float(f"{value:.{digits}g}")
+    if 10.0 ** (digits - 1) <= abs(rounded) < 1e12:
+        return f"{rounded:,.0f}"
+    return f"{rounded:.{digits}g}"
 
 
 def base_unit(dimension: str) -> str:
