@@ -18,7 +18,7 @@ from archinfer.limits import NODES_MOST
 from archinfer.question import Question
 from archinfer.shape import FloatArray
 from archinfer.solver import LAYERS_MAX, Bound, Interval, Region, solve
-from archinfer.units import format_quantity
+from archinfer.units import format_quantity, plain_number
 
 __all__ = [
     "Answer",
@@ -191,7 +191,7 @@ def variants(question: Question) -> tuple[Variant, ...]:
             tokens_per_s=question.tokens_per_s / factor,
             throughput_tokens_per_s=None if throughput is None else throughput / factor,
         )
-        asked.append((name, f"with {name}{usual} ({factor:.3g} times as fast)", faster))
+        asked.append((name, f"with {name}{usual} ({plain_number(factor)} times as fast)", faster))
     return tuple(Variant(name, text, _spans(solve(other))) for name, text, other in asked)
 
 
@@ -517,9 +517,9 @@ def _two(question: Question, first: Constraint, second: Constraint, region: Regi
         _relaxation(question.without(first.name), second, region).text,
     )
     text = (
-        f"the closest model misses {first.name} by a factor of {factors[0]:.3g} and {second.name} "
-        f"by {factors[1]:.3g}. With {second.name} given up, {first.name}: {alone[0]}. With "
-        f"{first.name} given up, {second.name}: {alone[1]}"
+        f"the closest model misses {first.name} by a factor of {plain_number(factors[0])} and "
+        f"{second.name} by {plain_number(factors[1])}. With {second.name} given up, "
+        f"{first.name}: {alone[0]}. With {first.name} given up, {second.name}: {alone[1]}"
     )
     names = (first.name, second.name)
     return Relaxation(names, first.kind, float("nan"), factors, text)
@@ -581,7 +581,7 @@ def _in_words(
     if name == "speed" and question.observed:
         return (
             f"the fastest model's interval ends at {question.tokens_per_s / factor:,.4g} tokens/s, "
-            f"{factor:.3g} times too slow"
+            f"{plain_number(factor)} times too slow"
         )
     if name == "speed":
         speed = float(
@@ -592,25 +592,27 @@ def _in_words(
         needed = question.speculation[1] * factor
         return (
             f"the fastest model makes {speed:,.4g} tokens/s at {question.speculation[1]:g} "
-            f"accepted tokens a pass; {question.tokens_per_s:,.4g} would need {needed:.3g} of them"
+            f"accepted tokens a pass; {question.tokens_per_s:,.4g} would need "
+            f"{plain_number(needed)} of them"
         )
     if name == "speed (not faster)":
-        return f"the slowest model would still be {factor:.3g} times as fast as observed"
+        return f"the slowest model would still be {plain_number(factor)} times as fast as observed"
     if name in ("capacity", "kv cache"):
-        return f"{factor:.3g} times the memory; {_more_nodes(question, node)}" + _less_context(
-            question
+        return (
+            f"{plain_number(factor)} times the memory; {_more_nodes(question, node)}"
+            + _less_context(question)
         )
     if name in ("power", "price"):
-        return f"{factor:.3g} times the {name} that was allowed"
+        return f"{plain_number(factor)} times the {name} that was allowed"
     if name == "throughput":
-        return f"1/{factor:.3g} of the total tokens/s that was asked"
+        return f"1/{plain_number(factor)} of the total tokens/s that was asked"
     if name == "depth":
         layers = np.unique(region.slices.layers)
         return f"models of {layers.min():.0f} to {layers.max():.0f} layers would do"
     if name == "sparsity":
         ratio = float(np.broadcast_to(candidate.total / candidate.active, (len(region.slices),))[i])
         return f"total / active of {ratio:.3g} would do"
-    return f"misses by a factor of {factor:.3g}"
+    return f"misses by a factor of {plain_number(factor)}"
 
 
 def _more_nodes(question: Question, node: str) -> str:

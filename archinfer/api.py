@@ -13,6 +13,7 @@ from archinfer.errors import InputError, UnitError
 from archinfer.family import FamilyRules
 from archinfer.formats import weight_format
 from archinfer.hardware import Hardware
+from archinfer.limits import WHOLE_MOST
 from archinfer.question import ANY, Habits, Question, Range
 
 __all__ = ["Quantity", "Span", "question", "solve"]
@@ -147,7 +148,10 @@ def question(
         habits = Habits(sparsity=_span("sparsity", sparsity, "number"))
     certainty = _number("confidence", confidence, "ratio")
     if not 0.01 <= certainty <= 0.99:
-        raise InputError(f"confidence: expected between 1 % and 99 %, found {confidence!r}")
+        percent = f"; write '{certainty:g} %'" if 1.0 < certainty <= 99.0 else ""
+        raise InputError(
+            f"confidence: expected between 1 % and 99 %, found {confidence!r}{percent}"
+        )
     if observed is not None and certainty != 0.5:
         raise InputError(
             "confidence: goes with a target; an observed speed is held against the 90 % interval "
@@ -159,7 +163,11 @@ def question(
             "first and then for each faster one"
         )
     names = weights.split(",") if isinstance(weights, str) else weights
-    fewest, most = _span("nodes", nodes, "count")
+    fewest, most = _span("nodes", nodes, "whole")
+    totals, actives = _span("total", total, "count"), _span("active", active, "count")
+    if actives[0] > totals[1]:
+        said = [units.format_quantity(v, "count") for v in (totals[1], actives[0])]
+        raise InputError(f"active: expected at most the total ({said[0]}), found {said[1]}")
     speed = tokens_per_second if observed is None else observed
     assert speed is not None
     return Question(
@@ -170,15 +178,15 @@ def question(
         ),
         observed=observed is not None,
         context_tokens=_whole("context", _number("context", context, "tokens")),
-        concurrency=_whole("concurrency", _number("concurrency", concurrency, "count")),
+        concurrency=_whole("concurrency", _number("concurrency", concurrency, "whole")),
         weights=tuple(dict.fromkeys(weight_format(name).name for name in names)),
         kv=kv,
         rules=FamilyRules(attention=attention),
-        speculation=_span("speculation", speculation, "number"),
+        speculation=_accepted(speculation),
         habits=habits,
-        total=_span("total", total, "count"),
-        active=_span("active", active, "count"),
-        layers=_span("layers", layers, "count"),
+        total=totals,
+        active=actives,
+        layers=_span("layers", layers, "whole"),
         throughput_tokens_per_s=_optional("throughput", throughput, "tokens_per_s"),
         power_w=_optional("max_power", max_power, "watts"),
         price_per_hour=_optional("max_price", max_price, "dollars_per_hour"),
@@ -224,7 +232,18 @@ def _span(key: str, value: Span | None, dimension: str) -> Range:
     )
 
 
+def _accepted(speculation: Span) -> Range:
+    """Accepted tokens a pass; an open low end is 1, a pass's own token."""
+    low, high = _span("speculation", speculation, "accepted")
+    opened = isinstance(speculation, str) and speculation.lstrip().startswith(":")
+    return (1.0 if opened and high >= 1.0 else low), high
+
+
 def _whole(key: str, value: float) -> int:
+    if value > WHOLE_MOST:
+        raise InputError(
+            f"{key}: expected a whole number of at most {WHOLE_MOST:,}, found {value:g}"
+        )
     if not math.isfinite(value) or value != math.floor(value) or value < 1:
         raise InputError(f"{key}: expected a whole number of at least 1, found {value:g}")
     return int(value)

@@ -24,6 +24,9 @@ from archinfer.commands import (
 
 __all__ = ["app", "main"]
 
+COLUMNS_LEAST = 20
+"""Narrowest window that is believed: some programs say 0 where they do not know."""
+
 app = typer.Typer(
     name="archinfer",
     no_args_is_help=True,
@@ -72,14 +75,27 @@ def _options(
 def main() -> None:
     """Run the command line; what the user got wrong is one line on stderr and exit code 2."""
     from archinfer.errors import InputError, MeasurementError
+    from archinfer.usage import ParserError, describe
 
+    if sys.stdout is None:
+        # Nothing may be opened before: a file would get the number of standard output.
+        typer.echo("error: cannot write: standard output is closed", err=True)
+        sys.exit(2)
     _steady_output()
+    _forget_unusable_width()
     try:
         try:
-            app()
+            code = app(prog_name="archinfer", standalone_mode=False)
         finally:
             # Here, where what goes wrong can be told; at exit Python would only complain.
             sys.stdout.flush()
+    except ParserError as error:
+        # A group without a command has its help to say, which is no line.
+        wordless = type(error).__name__ == "NoArgsIsHelpError"
+        typer.echo(str(error) if wordless else f"error: {describe(error)}", err=True)
+        sys.exit(2)
+    except typer.Abort:
+        sys.exit(130)
     except InputError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(2)
@@ -90,6 +106,7 @@ def main() -> None:
         _drop(sys.stdout.fileno())
         typer.echo(f"error: cannot write: {error}", err=True)
         sys.exit(2)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 class _Output(io.FileIO):
@@ -126,3 +143,10 @@ def _steady_output() -> None:
         )
     if isinstance(err, io.TextIOWrapper):
         err.reconfigure(errors="replace")
+
+
+def _forget_unusable_width() -> None:
+    """A COLUMNS in which no table could be read counts as not set."""
+    columns = os.environ.get("COLUMNS", "")
+    if not columns.isdigit() or int(columns) < COLUMNS_LEAST:
+        os.environ.pop("COLUMNS", None)

@@ -22,6 +22,8 @@ MAX_CONFIG_DEPTH = 24
 def _read_bytes(path: str) -> bytes:
     """At most MAX_CONFIG_BYTES + 1 bytes of a file, or of standard input for `-`."""
     if path == "-":
+        if sys.stdin is None:
+            raise FileError("standard input", "is closed; expected a config.json")
         return sys.stdin.buffer.read(MAX_CONFIG_BYTES + 1)
     try:
         with Path(path).open("rb") as file:

@@ -11,7 +11,8 @@ ArchinferError
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 __all__ = [
     "ArchinferError",
@@ -21,6 +22,7 @@ __all__ = [
     "UnitError",
     "UnknownNameError",
     "nearest",
+    "shorten",
 ]
 
 
@@ -36,6 +38,10 @@ class UnitError(InputError):
     """A quantity, unit or range that cannot be read."""
 
 
+_PATH_MOST = 400
+"""Characters of a path up to which a message shows all of it."""
+
+
 class FileError(InputError):
     """A file that cannot be used.
 
@@ -49,19 +55,37 @@ class FileError(InputError):
         self.path = str(path)
         self.line = line
         self.message = message
-        where = self.path if line is None else f"{self.path}:{line}"
+        shown = self.path
+        if len(shown) > _PATH_MOST:
+            shown = f"{shown[: _PATH_MOST // 2]}...{shown[-_PATH_MOST // 4 :]}"
+        where = shown if line is None else f"{shown}:{line}"
         super().__init__(f"{where}: {message}")
 
 
 class UnknownNameError(InputError):
-    """A name that is not in the list of those that are known."""
+    """A name that is not in the list of those that are known.
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    Args:
+        kind: of thing.
+        name: what was asked for.
+        known: every valid name.
+        listing: the command that lists them, where they are too many for a line.
+    """
+
+    def __init__(
+        self, kind: str, name: str, known: Iterable[str], listing: str | None = None
+    ) -> None:
         self.name = name
         self.known = sorted(known)
-        self.nearest = nearest(name, self.known)
-        hint = f"; did you mean {self.nearest!r}?" if self.nearest else ""
-        super().__init__(f"unknown {kind} {name!r}{hint} (known: {', '.join(self.known)})")
+        close = _closest(name, self.known, 1 if listing is None else 3)
+        self.nearest = close[0] if close else None
+        hint = f"; did you mean {_either(close)}?" if close else ""
+        all_of_them = (
+            f"known: {', '.join(self.known)}"
+            if listing is None
+            else f"{listing} has all {len(self.known)}"
+        )
+        super().__init__(f"unknown {kind} {shorten(name)}{hint} ({all_of_them})")
 
 
 class MeasurementError(ArchinferError):
@@ -70,6 +94,26 @@ class MeasurementError(ArchinferError):
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name closest to `name`, or None where none is close."""
+    found = _closest(name, known, 1)
+    return found[0] if found else None
+
+
+def _closest(name: str, known: Iterable[str], most: int) -> Sequence[str]:
+    """Up to `most` known names close to `name`; those that begin with it go before others."""
     lowered = {k.lower(): k for k in known}
-    found = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
-    return lowered[found[0]] if found else None
+    wanted = re.sub(r"[\s_]+", "-", name.strip().lower())
+    begun = [k for k in lowered if most > 1 and wanted and k.startswith(wanted)]
+    found = begun[:most] or difflib.get_close_matches(name.lower(), lowered, n=most, cutoff=0.6)
+    return [lowered[k] for k in found]
+
+
+def _either(names: Sequence[str]) -> str:
+    """'a', 'b' or 'c'."""
+    *others, last = map(repr, names)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def shorten(found: object, most: int = 60) -> str:
+    """`repr` of what the user wrote, cut to `most` characters."""
+    text = repr(found)
+    return text if len(text) <= most else f"{text[: most - 4]}...{text[-1]}"

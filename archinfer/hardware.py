@@ -531,5 +531,5 @@ def _known(name: str) -> Key:
     plain = _plain(name)
     if plain not in KEYS:
         known: Sequence[str] = [*KEYS, _SYNC, *(_PEAK + f for f in NUMBER_FORMATS)]
-        raise UnknownNameError("figure", plain, known)
+        raise UnknownNameError("figure", plain, known, "archinfer schema hardware")
     return KEYS[plain]

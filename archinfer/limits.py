@@ -1,4 +1,7 @@
 """Limits that several modules keep to; nothing is imported here, so that commands may."""
 
+WHOLE_MOST = 10**15
+"""Most tokens of context, users and the like: far above any, and exact as a float."""
+
 NODES_MOST = 100_000
 """Most nodes that a question names and that a search for enough of them tries."""

@@ -124,7 +124,9 @@ class Question:
         for name in ("total", "active", "layers"):
             lo, hi = getattr(self, name)
             if not 0 <= lo <= hi or hi == 0:
-                raise InputError(f"{name} must be a range such as a:b with a <= b, found {lo}:{hi}")
+                found = f"{lo:g}" if lo == hi else f"{lo:g}:{hi:g}"
+                wanted = "more than 0" if hi == 0 else "the low end of the range first"
+                raise InputError(f"{name}: expected {wanted}, found {found}")
         if not self.weights:
             raise InputError("at least one weight format is needed")
         for name in self.weights:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from archinfer.errors import UnitError
+from archinfer.errors import UnitError, shorten
 
 __all__ = [
     "DIMENSIONS",
@@ -31,6 +31,7 @@ __all__ = [
     "format_quantity",
     "parse",
     "parse_range",
+    "plain_number",
 ]
 
 _SMALL: Final = {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "m": 1e-3, "": 1.0}
@@ -82,6 +83,10 @@ DIMENSIONS: Final[dict[str, Dimension]] = {
     ),
     "count": Dimension(
         "a count (k, M, B = billion, T = trillion)", ("2T", "150B"), _COUNT, _TOKENS_SHOWN
+    ),
+    "whole": Dimension("a whole number", ("8", "88"), _COUNT, _TOKENS_SHOWN),
+    "accepted": Dimension(
+        "a number of accepted tokens a pass", ("1", "2.5"), {"": 1.0}, ((1.0, ""),)
     ),
     "tokens": Dimension(
         "a number of tokens (128k = 128,000; 128Ki = 131,072)",
@@ -190,17 +195,17 @@ def parse_range(text: str | float, dimension: str) -> tuple[float, float]:
         return value, value
     low_text, _, high_text = (part.strip() for part in text.partition(":"))
     if not low_text and not high_text:
-        raise UnitError(f"{_show(text)}: a range needs at least one end; expected for example "
+        raise UnitError(f"{shorten(text)}: a range needs at least one end; expected for example "
                         f"'{_example_range(dimension)}'")  # fmt: skip
     low, low_unit = _parse(low_text, dimension) if low_text else (0.0, "")
     high, high_unit = _parse(high_text, dimension) if high_text else (math.inf, "")
     if low_text and high_text and low > 0.0 and high_unit and not low_unit:
         raise UnitError(
-            f"{_show(text)}: only one end has a unit; write '{low_text}{high_unit}:{high_text}' "
+            f"{shorten(text)}: only one end has a unit; write '{low_text}{high_unit}:{high_text}' "
             f"or give both in plain numbers"
         )
     if low > high:
-        raise UnitError(f"{_show(text)}: the low end is above the high end")
+        raise UnitError(f"{shorten(text)}: the low end is above the high end")
     return low, high
 
 
@@ -235,25 +240,25 @@ def format_quantity(value: float, dimension: str, digits: int = 4) -> str:
 def _parse(text: str | float, dimension: str) -> tuple[float, str]:
     kind = DIMENSIONS[dimension]
     if isinstance(text, bool) or not isinstance(text, str | int | float):
-        raise UnitError(f"{_show(text)} is not {kind.noun}; {_examples(kind)}")
+        raise UnitError(f"{shorten(text)} is not {kind.noun}; {_examples(kind)}")
     raw = text if isinstance(text, str) else repr(text)
     body = raw.strip()
     currency = "USD" in "".join(kind.units) and body.startswith("$")
     match = _NUMBER.match(body[1:].lstrip() if currency else body)
     if match is None:
         found = "a negative number" if body.startswith("-") else f"not {kind.noun}"
-        raise UnitError(f"{_show(raw)} is {found}; {_examples(kind)}")
+        raise UnitError(f"{shorten(raw)} is {found}; {_examples(kind)}")
     unit = "".join(match.string[match.end() :].split())
     if currency and "USD" not in unit:
         magnitude, slash, per = unit.partition("/")
         unit = f"{magnitude}USD{slash}{per}"
     if unit not in kind.units:
-        raise UnitError(f"{_show(raw)}: {_wrong_unit(unit, kind)}; {_examples(kind)}")
+        raise UnitError(f"{shorten(raw)}: {_wrong_unit(unit, kind)}; {_examples(kind)}")
     number = match.group(0).replace("_", "")
     # Decimal, so that "5 us" is the float nearest to 5e-6 and not 5 times that of 1e-6.
     value = float(Decimal(number) * _exact(kind.units[unit]))
     if not math.isfinite(value):
-        raise UnitError(f"{_show(raw)} is too large a number; {_examples(kind)}")
+        raise UnitError(f"{shorten(raw)} is too large a number; {_examples(kind)}")
     return value, unit
 
 
@@ -270,7 +275,7 @@ def _wrong_unit(unit: str, kind: Dimension) -> str:
     else:
         others = [other.noun for other in DIMENSIONS.values() if unit in other.units]
         hint = f" ({unit!r} is {others[0]})" if others else ""
-    return f"unit {_show(unit)} is not {kind.noun}{hint}"
+    return f"unit {shorten(unit)} is not {kind.noun}{hint}"
 
 
 def _examples(kind: Dimension) -> str:
@@ -282,9 +287,12 @@ def _example_range(dimension: str) -> str:
     return f"{first}:"
 
 
-def _show(found: object) -> str:
-    text = repr(found)
-    return text if len(text) <= 60 else f"{text[:56]}...{text[-1]}"
+def plain_number(value: float, digits: int = 3) -> str:
+    """`digits` significant digits, without an exponent below 1e12: 52,400; 150; 0.0123."""
+    rounded = float(f"{value:.{digits}g}")
+    if 10.0 ** (digits - 1) <= abs(rounded) < 1e12:
+        return f"{rounded:,.0f}"
+    return f"{rounded:.{digits}g}"
 
 
 def base_unit(dimension: str) -> str:

@@ -100,6 +100,25 @@ def test_no_two_models_share_a_spelling() -> None:
             assert seen.setdefault(key, name) == name
 
 
+@pytest.mark.parametrize("name", ["gpt-oss", "mixtral", "Mistral-7B-Instruct", "mistral large"])
+def test_what_several_names_begin_with_is_none_of_them(name: str) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        catalogue.resolve(name)
+    begin = name.lower().replace(" ", "-").removesuffix("-instruct")
+    several = [n for n in catalogue.names() if n.startswith(f"{begin}-")]
+    assert len(several) == 2
+    if not name.endswith("Instruct"):
+        assert all(repr(n) in str(caught.value) for n in several)
+
+
+def test_suggestions_begin_with_what_was_asked_for() -> None:
+    with pytest.raises(
+        UnknownNameError, match=r"'llama-3\.1-405b', 'llama-3\.1-70b' or 'llama-3\.1-8b'"
+    ) as caught:
+        catalogue.resolve("llama-3.1")
+    assert len(str(caught.value)) < 160
+
+
 def test_unknown_name_carries_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'gpt-oss-120b'") as caught:
         catalogue.load("gpt-oss-102b")

@@ -9,6 +9,7 @@ import sys
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -25,6 +26,7 @@ LIGHT_OWN = {
     "archinfer.cli",
     "archinfer.errors",
     "archinfer.limits",
+    "archinfer.usage",
 }
 
 COMMANDS = [
@@ -141,7 +143,7 @@ def test_exit_codes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
     assert "did you mean 'wse-3'" in done.err
 
     def fails(error: Exception) -> int:
-        def app() -> None:
+        def app(**_: Any) -> None:
             raise error
 
         monkeypatch.setattr(cli, "app", app)
@@ -265,6 +267,74 @@ def test_a_full_disk_is_one_line(words: list[str]) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("error: cannot write: ")
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell that closes descriptors")
+@pytest.mark.parametrize(("redirect", "words"), [
+    (">&-", "error: cannot write: standard output is closed"),
+    ("<&-", "error: standard input: is closed"),
+    ("2>&-", ""),
+])  # fmt: skip
+def test_a_closed_stream_is_no_traceback(redirect: str, words: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -m archinfer predict - {redirect}', sys.executable],
+        input="{}",
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(words)
+    assert len(done.stderr.splitlines()) == (1 if words else 0)
+
+
+@pytest.mark.parametrize("columns", ["0", "19", "-1", "many", ""])
+@pytest.mark.parametrize(
+    "words",
+    [("hardware", "list"), ("predict", "llama-3.1-8b"), ("check", "tests/checks/profiles.yaml")],
+)
+def test_a_width_that_cannot_be_is_not_believed(
+    words: tuple[str, ...],
+    columns: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    plain = run(capsys, *words).out
+    monkeypatch.setenv("COLUMNS", columns)
+    assert run(capsys, *words).out == plain != ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["solve", "--nonsense"], "no such option '--nonsense'"),
+        (["solve", "--observ", "3"], "'--observ'; did you mean '--observed'? (see archinfer solve"),
+        (["predict", "--modle=x"], "no such option '--modle'"),
+        (["solve", "--nodes"], "'--nodes' requires an argument"),
+        (["solve", "--format", "jso"],
+         "--format: expected table, json, csv or markdown, found 'jso'; did you mean 'json'?"),
+        (["solve", "--architectures", "101"], "--architectures: "),
+        (["calibrate", "--threads", "many"], "--threads: "),
+        (["hardware", "show"], "missing argument"),
+        (["hardware", "lis"], "no such command 'lis'; did you mean 'list'?"),
+        (["solve", "word"], "unexpected extra argument"),
+    ],
+)  # fmt: skip
+def test_what_the_parser_refuses_is_one_line(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = run(capsys, *words)
+    assert (done.code, done.out) == (2, "")
+    (line,) = done.err.splitlines()
+    assert line.startswith("error: ") and said in line
+
+
+def test_a_group_without_a_command_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    done = run(capsys, "hardware")
+    assert "Usage: archinfer hardware" in done.out + done.err
+    assert "error" not in done.err
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

@@ -397,5 +397,7 @@ def test_lint_reports_every_file(toy: Path, tmp_path: Path) -> None:
     assert len(mixed.stdout.splitlines()) == 1
     faults = mixed.stderr.splitlines()
     assert len(faults) == 2
-    assert faults[0].startswith(f"{wrong}:7: key 'memory.capacity.value': found '10 GX', expected")
-    assert faults[1] == f"{tmp_path / 'missing.yaml'}: no such file"
+    assert faults[0].startswith(
+        f"error: {wrong}:7: key 'memory.capacity.value': found '10 GX', expected"
+    )
+    assert faults[1] == f"error: {tmp_path / 'missing.yaml'}: no such file"

@@ -71,6 +71,19 @@ def test_what_was_not_asked_is_not_said(capsys: pytest.CaptureFixture[str]) -> N
         (["--speculation", "1:18"], "found 1:18"),
         (["--observed", "750", "--confidence", "90%"], "--confidence: goes with a target"),
         (["--software", "usual"], "--software: goes with an observed speed"),
+        (["--confidence", "90"], "found '90'; write '90 %'"),
+        (["--layers", "0"], "--layers: expected more than 0, found 0"),
+        (
+            ["--total", "1T", "--active", "2T"],
+            "--active: expected at most the total (1T), found 2T",
+        ),
+        (["--emit", ""], "--emit: expected a folder, found ''"),
+        (["--emit", "/nowhere/a/b"], "--emit: there is no folder '/nowhere/a'"),
+        (["--calibration", ""], "--calibration: expected a file"),
+        (["--tokens-per-second", ""], "--tokens-per-second: ''"),
+        (["--concurrency", ""], "--concurrency: '' is not a whole number"),
+        (["--speculation", ""], "--speculation: ''"),
+        (["--context", "1e30"], "at most 1,000,000,000,000,000"),
     ],
 )
 def test_wrong_input_is_one_line(
@@ -96,6 +109,39 @@ def test_software_of_an_observed_speed(capsys: pytest.CaptureFixture[str]) -> No
     assert (wrong.code, wrong.out) == (2, "")
     (line,) = wrong.err.strip().splitlines()
     assert line.startswith("error: unknown software 'tilrt'; did you mean 'tilert'?")
+
+
+def test_an_open_low_end_of_speculation_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    done = run(capsys, "solve", *QUICK, "--speculation", ":3", "--format", "json")
+    assert json.loads(done.out)["question"]["speculation"] == [1.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("words", "filled"),
+    [
+        (["predict", "deepseek-v3", "--mapping", "pp=2000"], "fill 61 of the 2,000 stages"),
+        (["compare", "deepseek-v3", "--hardware", "wse-3", "--mapping", "pp=44"], "31 of the 44"),
+        (["predict", "--total", "70B", "--layers", "60", "--mapping", "pp=90"], "60 of the 90"),
+        (["predict", "deepseek-v3", "--mapping", "pp=61"], ""),
+    ],
+)
+def test_stages_that_stay_empty_are_warned_of(
+    words: list[str], filled: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = run(capsys, *words, "--format", "json")
+    assert done.code == 0
+    assert filled in done.err and (filled or not done.err)
+
+
+@pytest.mark.parametrize("words", [["fit", "--save"], ["check", "--init"]])
+def test_a_file_that_cannot_be_written_is_said_first(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "new" / "x.yaml"
+    done = run(capsys, *words, str(target))
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"error: {words[1]}: there is no folder ")
+    assert not target.parent.exists()
 
 
 def test_a_calibration_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -559,6 +559,21 @@ def test_a_context_beyond_the_models_is_said() -> None:
         (["-", "-"], "standard input"),
         (["--active", "8B"], "--total"),
         (["--total", "8B", "--active", "9B"], "--active"),
+        (["--total", "0"], "--total: expected more than 0, found '0'"),
+        (["a" * 5000], "aaa...' (archinfer models list has all"),
+        (["a" * 5000 + ".json"], "...aaa"),
+        ([""], "expected the name of a model or a config.json, found ''"),
+        (["gpt-oss"], "did you mean 'gpt-oss-120b' or 'gpt-oss-20b'?"),
+        (["llama-3.1-8b", "--nodes", "many"], "is not a whole number; expected for example '8'"),
+        (["llama-3.1-8b", "--draft-tokens", "x"], "is not a whole number; expected for example"),
+        (["llama-3.1-8b", "--speculation", "x"], "accepted tokens a pass; expected for example"),
+        (["llama-3.1-8b", "--speculation", ""], "--speculation: ''"),
+        (["llama-3.1-8b", "--mapping", "tp"], "error: --mapping: "),
+        (["llama-3.1-8b", "--context", "1e30"], "between 1 and 1,000,000,000,000,000"),
+        (
+            ["llama-3.1-8b", "--set", "model_error=1", "--set", "constants.model_error=2"],
+            "--set: model_error is set twice, to '1' and to '2'",
+        ),
         (["--total", "8B", "--layers", "0"], "--layers"),
         (["--total", "1B", "--active", "1k"], "--layers"),
         (["--total", "8B", "--attention", "mlq"], "mla"),
@@ -577,6 +592,7 @@ def test_wrong_input_is_one_line(
     assert stopped.value.code == 2
     assert printed.out == ""
     assert len(printed.err.strip().splitlines()) == 1
+    assert len(printed.err) < 600
     assert words in printed.err
 
 

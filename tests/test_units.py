@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archinfer.errors import UnitError
-from archinfer.units import DIMENSIONS, expected, format_quantity, parse, parse_range
+from archinfer.units import DIMENSIONS, expected, format_quantity, parse, parse_range, plain_number
 
 
 @pytest.mark.parametrize(
@@ -166,6 +166,15 @@ def test_nan_is_no_quantity() -> None:
 def test_round_trip(dimension: str, value: float, digits: int) -> None:
     text = format_quantity(value, dimension, digits)
     assert parse(text, dimension) == pytest.approx(value, rel=10.0 ** (1 - digits))
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [(52_400.0, 3, "52,400"), (150.0, 2, "150"), (0.01234, 3, "0.0123"), (1.26e22, 3, "1.26e+22"),
+     (12.34, 3, "12.3"), (999.9, 3, "1,000"), (5.0, 2, "5"), (0.0, 3, "0")],
+)  # fmt: skip
+def test_plain_numbers(value: float, digits: int, text: str) -> None:
+    assert plain_number(value, digits) == text
 
 
 @given(st.sampled_from(sorted(DIMENSIONS)), st.text(max_size=20))

@@ -118,13 +118,17 @@ def _records() -> dict[str, Entry]:
 def _index() -> dict[str, str]:
     """Every accepted spelling, normalised, and the name it stands for."""
     index: dict[str, str] = {}
+    taken = [_normal(name) for name in _records()]
     for name, record in _records().items():
         spellings = [name, *record.aliases]
         if record.hugging_face:
             spellings.append(record.hugging_face)
         for spelling in spellings:
             index.setdefault(_normal(spelling), name)
-            index.setdefault(_bare(spelling), name)
+            bare = _bare(spelling)
+            # What several names begin with stands for none of them.
+            if bare in taken or sum(other.startswith(f"{bare}-") for other in taken) < 2:
+                index.setdefault(bare, name)
     return index
 
 
@@ -161,7 +165,7 @@ def resolve(name: str) -> str:
     for spelling in (_normal(name), _bare(name)):
         if spelling in index:
             return index[spelling]
-    raise UnknownNameError("model", name, names())
+    raise UnknownNameError("model", name, names(), "archinfer models list")
 
 
 def entry(name: str) -> Entry:

@@ -141,10 +141,13 @@ def _write_example(files: list[str]) -> None:
     from pathlib import Path
 
     from archinfer.errors import FileError, InputError
+    from archinfer.report.files import check_target
 
     if len(files) > 1:
         raise InputError(f"--init writes one file, found {len(files)} names")
-    path = Path(files[0] if files else EXAMPLE_NAME)
+    name = files[0] if files else EXAMPLE_NAME
+    check_target("--init", name)
+    path = Path(name)
     try:
         with path.open("x", encoding="utf-8", newline="\n") as file:
             file.write(EXAMPLE.format(name=path.name))

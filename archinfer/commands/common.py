@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from archinfer.limits import NODES_MOST
+from archinfer.limits import NODES_MOST, WHOLE_MOST
 
 if TYPE_CHECKING:
     from archinfer.architecture import Architecture
+    from archinfer.deployment import Layout
     from archinfer.hardware import Hardware
+    from archinfer.prediction import Prediction
 
 __all__ = [
     "DEFAULT_SPECULATION",
@@ -32,11 +34,14 @@ __all__ = [
     "print_json",
     "print_markdown",
     "read_count",
+    "read_mapping",
     "read_range",
     "read_speculation",
+    "read_totals",
     "read_whole",
     "read_whole_range",
     "uneven_groups",
+    "unfilled_stages",
     "warn",
 ]
 
@@ -133,13 +138,14 @@ def read_count(option: str, text: str, dimension: str = "count") -> float:
         raise UnitError(f"{option}: {error}") from None
 
 
-def read_whole(option: str, text: str, dimension: str, most: float = 1e15) -> int:
+def read_whole(option: str, text: str, dimension: str, most: int = WHOLE_MOST) -> int:
     """A whole number from 1 to `most`; InputError names the option."""
     from archinfer.errors import InputError
 
     value = read_count(option, text, dimension)
     if value != int(value) or not 1 <= value <= most:
-        limit = f"between 1 and {most:,.0f}" if most < 1e15 else "of at least 1"
+        unlimited = most == WHOLE_MOST and value <= most
+        limit = "of at least 1" if unlimited else f"between 1 and {most:,}"
         raise InputError(f"{option}: expected a whole number {limit}, found {text!r}")
     return int(value)
 
@@ -162,7 +168,9 @@ def read_speculation(text: str, drafts: int = 0) -> tuple[float, float]:
     from archinfer.deployment import check_accepted
     from archinfer.errors import InputError
 
-    low, high = read_range("--speculation", text, "number")
+    low, high = read_range("--speculation", text, "accepted")
+    if text.lstrip().startswith(":"):
+        low = min(1.0, high)
     try:
         check_accepted(low, high, drafts)
     except InputError as error:
@@ -174,7 +182,7 @@ def read_whole_range(option: str, text: str, most: int) -> tuple[int, int]:
     """A range of whole numbers >= 1; an open end is `most`."""
     from archinfer.errors import InputError
 
-    low, high = read_range(option, text)
+    low, high = read_range(option, text, "whole")
     high = float(most) if math.isinf(high) else high
     if low != int(low) or high != int(high):
         raise InputError(f"{option}: expected whole numbers such as 88 or 70:100, found {text!r}")
@@ -185,6 +193,38 @@ def read_whole_range(option: str, text: str, most: int) -> tuple[int, int]:
     if high > most:
         raise InputError(f"{option}: expected at most {most:,}, found {text!r}")
     return int(low), int(high)
+
+
+def read_totals(total: str, active: str | None) -> tuple[float, float]:
+    """The total and active parameters that --total and --active hold; no --active: all of them.
+
+    Raises:
+        InputError: nothing, or more active than there are; names the option.
+    """
+    from archinfer.errors import InputError
+    from archinfer.report.text import compact
+
+    size = read_count("--total", total)
+    if size <= 0.0:
+        raise InputError(f"--total: expected more than 0, found {total!r}")
+    used = size if active is None else read_count("--active", active)
+    if not 0.0 < used <= size:
+        raise InputError(
+            f"--active: expected more than 0 and at most the total ({compact(size)}), "
+            f"found {active!r}"
+        )
+    return size, used
+
+
+def read_mapping(text: str, spatial: bool) -> Layout:
+    """The mapping that --mapping holds; InputError names the option."""
+    from archinfer.deployment import read_layout
+    from archinfer.errors import InputError
+
+    try:
+        return read_layout(text, spatial)
+    except InputError as error:
+        raise InputError(f"--{error}") from None
 
 
 def uneven_groups(placed: Iterable[tuple[Architecture, float]]) -> list[str]:
@@ -207,6 +247,20 @@ def uneven_groups(placed: Iterable[tuple[Architecture, float]]) -> list[str]:
     ]
 
 
+def unfilled_stages(result: Prediction) -> list[str]:
+    """What to say of a mapping with more stages than its model's whole layers fill."""
+    layout, layers = result.deployment.layout, float(result.shape.layers)
+    if layout is None:
+        return []
+    filled = int(result.mapping.stages(layers))
+    if filled >= layout.stages:
+        return []
+    return [
+        f"{layers:.0f} whole layers, spread evenly, fill {filled:,} of the {layout.stages:,} "
+        f"stages of {layout.text}"
+    ]
+
+
 def hardware_with(name: str, changes: list[str]) -> tuple[Hardware, tuple[str, ...]]:
     """A profile with figures set by hand.
 
@@ -225,13 +279,16 @@ def hardware_with(name: str, changes: list[str]) -> tuple[Hardware, tuple[str, .
     from archinfer.hardware import Hardware
 
     hardware = Hardware.load(name)
-    made = []
+    made: dict[str, str] = {}
     for change in changes:
         key, equals, value = change.partition("=")
         if not equals or not key.strip() or not value.strip():
             raise InputError(
                 f"--set: expected KEY=VALUE such as 'link.latency=2 us', found {change!r}"
             )
-        hardware = hardware.with_value(key.strip(), value.strip())
-        made.append(f"{key.strip()} = {value.strip()}")
-    return hardware, tuple(made)
+        key, value = key.strip().removeprefix("constants."), value.strip()
+        if key in made:
+            raise InputError(f"--set: {key} is set twice, to {made[key]!r} and to {value!r}")
+        hardware = hardware.with_value(key, value)
+        made[key] = value
+    return hardware, tuple(f"{key} = {value}" for key, value in made.items())

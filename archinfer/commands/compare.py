@@ -88,12 +88,14 @@ def compare(
         print_csv,
         print_json,
         print_markdown,
+        read_mapping,
         read_speculation,
         uneven_groups,
+        unfilled_stages,
         warn,
     )
     from archinfer.comparison_hardware import compare_hardware
-    from archinfer.deployment import Deployment, read_layout
+    from archinfer.deployment import Deployment
     from archinfer.formats import kv_format, weight_format
     from archinfer.hardware import Hardware
     from archinfer.report import compare as report
@@ -106,12 +108,12 @@ def compare(
         Deployment(
             nodes=count,
             context_tokens=read_whole("--context", context, "tokens"),
-            concurrency=read_whole("--concurrency", concurrency, "count"),
+            concurrency=read_whole("--concurrency", concurrency, "whole"),
             weights=None if weights is None else weight_format(weights).name,
             kv=kv_format(kv).name,
             accepted_low=low,
             accepted_high=high,
-            layout=None if mapping is None else read_layout(mapping, machine.spatial),
+            layout=None if mapping is None else read_mapping(mapping, machine.spatial),
         )
         for machine, count in zip(machines, counts, strict=True)
     ]
@@ -127,6 +129,8 @@ def compare(
             group = float(entry.prediction.mapping.tensor_parallel)
             for message in uneven_groups([(model, group)]):
                 warn(f"{entry.model} on {entry.hardware.name}: {message}")
+        for message in unfilled_stages(entry.prediction):
+            warn(f"{entry.model} on {entry.hardware.name}: {message}")
     if output is Format.json:
         print_json(report.document(entries))
     elif output is Format.csv:
@@ -142,7 +146,7 @@ def _nodes(text: str | None, machines: int) -> Sequence[int | None]:
 
     if text is None:
         return [None] * machines
-    counts = [read_whole("--nodes", part, "count", NODES_MOST) for part in text.split(",")]
+    counts = [read_whole("--nodes", part, "whole", NODES_MOST) for part in text.split(",")]
     if len(counts) not in (1, machines):
         raise InputError(
             f"--nodes: expected one number or one for each of {machines} profiles, found {text!r}"
@@ -157,7 +161,7 @@ def _models(
     layers: str | None,
     attention: str,
 ) -> list[tuple[str, Architecture | ModelShape]]:
-    from archinfer.commands.common import read_count
+    from archinfer.commands.common import read_totals
     from archinfer.commands.models import read_model
     from archinfer.errors import InputError
     from archinfer.family import FamilyRules, family_shape
@@ -166,14 +170,8 @@ def _models(
     if not models:
         if total is None or layers is None:
             raise InputError("name a model (archinfer models list), or give --total and --layers")
-        size = read_count("--total", total)
-        used = size if active is None else read_count("--active", active)
-        if not 0.0 < used <= size:
-            raise InputError(
-                f"--active: expected more than 0 and at most the total ({compact(size)}), "
-                f"found {active!r}"
-            )
-        depth = read_whole("--layers", layers, "count", 10_000)
+        size, used = read_totals(total, active)
+        depth = read_whole("--layers", layers, "whole", 10_000)
         rules = FamilyRules(attention=attention)
         shape = family_shape(size, used, float(depth), rules, dense=used == size)
         return [(f"{compact(size)} total, {compact(used)} active", shape)]

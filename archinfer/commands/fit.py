@@ -23,19 +23,22 @@ def fit(
         ),
     ] = None,
     save: Annotated[
-        Path | None, typer.Option(help="Write the fitted profile here (a complete YAML file).")
+        str | None,
+        typer.Option(metavar="FILE", help="Write the fitted profile here (a complete YAML file)."),
     ] = None,
 ) -> None:
     """Fit a profile's unknown constants to published speeds, with their uncertainty."""
     from archinfer import observations as rows_of
-    from archinfer.errors import FileError
     from archinfer.fit import fit_rows
     from archinfer.fit_prior import fit_prior
     from archinfer.fit_profile import profile_text
     from archinfer.hardware import KEYS, Hardware
+    from archinfer.report.files import check_target, write_atomic
     from archinfer.report.tables import new_console, print_table
     from archinfer.units import format_quantity
 
+    if save is not None:
+        check_target("--save", save)
     profile = Hardware.load(hardware)
     every = [r for r in rows_of.load(observations) if r.profile == profile.name]
     rows, warnings = rows_of.usable(every, [profile.name])
@@ -75,8 +78,5 @@ def fit(
     command += f" --observations {observations}" if observations is not None else ""
     command += " --save FILE"
     text = profile_text(found, cases, command, fit_prior(profile).sources)
-    try:
-        save.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise FileError(save, f"cannot be written: {error.strerror or error}") from None
+    write_atomic(save, text.encode())
     typer.echo(f"saved {save}", err=True)

@@ -114,7 +114,7 @@ def lint(
             hardware = Hardware.load(file)
         except InputError as error:
             wrong = True
-            typer.echo(str(error), err=True)
+            typer.echo(f"error: {error}", err=True)
         else:
             typer.echo(f"{file}: OK ({hardware.name}, {len(hardware.figures)} figures)")
     if wrong:

@@ -53,16 +53,20 @@ def read_model(name: str) -> tuple[Architecture, Entry | None]:
         UnknownNameError: neither a file nor a name of the catalogue.
         FileError, InputError: a folder without config.json, a config that cannot be used.
     """
-    from pathlib import Path
+    import os
 
     from archinfer import catalogue
-    from archinfer.errors import FileError, UnknownNameError
+    from archinfer.errors import FileError, InputError, UnknownNameError
     from archinfer.huggingface import load_architecture
 
-    folder = name != "-" and Path(name).is_dir()
-    if folder and (Path(name) / "config.json").is_file():
-        name = str(Path(name) / "config.json")
-    looks_like_path = name == "-" or name.endswith(".json") or Path(name).is_file()
+    if not name.strip():
+        raise InputError(f"expected the name of a model or a config.json, found {name!r}")
+    # These say no, where pathlib raises, to a name that is too long for a file.
+    folder = name != "-" and os.path.isdir(name)
+    inside = os.path.join(name, "config.json")
+    if folder and os.path.isfile(inside):
+        name = inside
+    looks_like_path = name == "-" or name.endswith(".json") or os.path.isfile(name)
     if looks_like_path:
         return load_architecture(name), None
     try:

@@ -102,11 +102,12 @@ def predict(
         print_csv,
         print_json,
         print_markdown,
+        read_mapping,
         read_speculation,
         warn,
     )
     from archinfer.commands.pictures import check_targets, write_files
-    from archinfer.deployment import Deployment, read_layout
+    from archinfer.deployment import Deployment
     from archinfer.errors import InputError
     from archinfer.formats import kv_format, weight_format
     from archinfer.report import predict as report
@@ -117,19 +118,21 @@ def predict(
         raise InputError("--mapping says what --layers-per-node and --tensor-parallel say: give "
                          "one")  # fmt: skip
     drafts = _drafts(draft_tokens)
-    gained = speculation or (DEFAULT_SPECULATION if drafts != 1 else "1:2")
+    gained = speculation
+    if gained is None:
+        gained = DEFAULT_SPECULATION if drafts != 1 else "1:2"
     low, high = read_speculation(gained, drafts)
     deployment = Deployment(
-        nodes=None if nodes is None else read_whole("--nodes", nodes, "count", NODES_MOST),
+        nodes=None if nodes is None else read_whole("--nodes", nodes, "whole", NODES_MOST),
         context_tokens=read_whole("--context", context, "tokens"),
-        concurrency=read_whole("--concurrency", concurrency, "count"),
+        concurrency=read_whole("--concurrency", concurrency, "whole"),
         weights=None if weights is None else weight_format(weights).name,
         kv=kv_format(kv).name,
         accepted_low=low,
         accepted_high=high,
         draft_tokens=drafts,
         mapping=_mapping(profile, layers_per_node, tensor_parallel),
-        layout=None if mapping is None else read_layout(mapping, profile.spatial),
+        layout=None if mapping is None else read_mapping(mapping, profile.spatial),
     )
     if models and (total is not None or active is not None or layers is not None):
         raise InputError("--total, --active and --layers describe a model without a config: "
@@ -168,7 +171,7 @@ def predict(
 
 
 def _drafts(text: str) -> int:
-    return 0 if text.strip() == "0" else read_whole("--draft-tokens", text, "count", 1000)
+    return 0 if text.strip() == "0" else read_whole("--draft-tokens", text, "whole", 1000)
 
 
 def _mapping(
@@ -181,8 +184,10 @@ def _mapping(
         if tensor_parallel is not None:
             raise InputError("--tensor-parallel needs --layers-per-node as well")
         return None
-    held = read_whole("--layers-per-node", layers_per_node, "count", NODES_MOST)
-    group = read_whole("--tensor-parallel", tensor_parallel or "1", "count", NODES_MOST)
+    held = read_whole("--layers-per-node", layers_per_node, "whole", NODES_MOST)
+    group = 1
+    if tensor_parallel is not None:
+        group = read_whole("--tensor-parallel", tensor_parallel, "whole", NODES_MOST)
     if profile.spatial and group > 1:
         raise InputError(
             f"--tensor-parallel: the cores of one {profile.node} share a layer, found {group}"
@@ -192,7 +197,7 @@ def _mapping(
 
 def _known(name: str, profile: Hardware, deployment: Deployment) -> Row:
     """A model with a config."""
-    from archinfer.commands.common import uneven_groups
+    from archinfer.commands.common import uneven_groups, unfilled_stages
     from archinfer.commands.models import read_model
     from archinfer.prediction import predict as predicted
     from archinfer.report.predict import Row
@@ -223,6 +228,7 @@ def _known(name: str, profile: Hardware, deployment: Deployment) -> Row:
         notes.append(f"{announced}; {why}" if why else announced)
     result = predicted(architecture, profile, deployment)
     warnings += uneven_groups([(architecture, float(result.mapping.tensor_parallel))])
+    warnings += unfilled_stages(result)
     return Row(
         name=architecture.name,
         result=result,
@@ -243,7 +249,7 @@ def _totals(
     """A model known by its totals."""
     import numpy as np
 
-    from archinfer.commands.common import read_count, read_whole_range
+    from archinfer.commands.common import read_totals, read_whole_range, unfilled_stages
     from archinfer.errors import InputError
     from archinfer.family import FamilyRules, attention_rule
     from archinfer.prediction import plausible_layers, predict_depths
@@ -251,13 +257,7 @@ def _totals(
     from archinfer.report.text import compact
     from archinfer.solver import LAYERS_MAX
 
-    size = read_count("--total", total)
-    used = size if active is None else read_count("--active", active)
-    if not 0.0 < used <= size:
-        raise InputError(
-            f"--active: expected more than 0 and at most the total ({compact(size)}), "
-            f"found {active!r}"
-        )
+    size, used = read_totals(total, active)
     rules = FamilyRules(attention=attention)
     kind = attention_rule(attention)
     if layers is None:
@@ -281,6 +281,10 @@ def _totals(
         *([] if len(depths) == 1 else [f"layers from {origin}"]),
         *([] if deployment.weights else ["weights taken as bf16 (--weights sets the format)"]),
     ]
-    if len(depths) == 1:
-        return Row(name=name, result=found.middle, notes=tuple(notes))
-    return Row(name=name, result=found.middle, depths=found, notes=tuple(notes))
+    return Row(
+        name=name,
+        result=found.middle,
+        depths=None if len(depths) == 1 else found,
+        warnings=tuple(unfilled_stages(found.predictions[-1])),
+        notes=tuple(notes),
+    )

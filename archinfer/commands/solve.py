@@ -126,8 +126,8 @@ def solve(
         str | None,
         typer.Option(
             metavar="DIR",
-            help="Write each architecture as DIR/NAME/config.json, which predict reads. Files "
-            "that solve did not write are never replaced.",
+            help="Write each architecture as DIR/NAME/config.json, which predict reads; DIR is "
+            "made where it is missing. Files that solve did not write are never replaced.",
         ),
     ] = None,
     explain: Annotated[
@@ -156,6 +156,10 @@ def solve(
     from archinfer.question import nodes_unknown
 
     check_targets(plot, report)
+    if emit is not None:
+        from archinfer.report.files import check_folder
+
+        check_folder("--emit", emit)
     if observed is not None and tokens_per_second is not None:
         raise InputError("--tokens-per-second is a target and --observed a measurement: give one")
     if physics_only and sparsity is not None:
@@ -166,7 +170,7 @@ def solve(
         known = hardware == FOUNDING_HARDWARE and observed is None
         low, high = nodes_unknown(profile)
         nodes = FOUNDING_NODES if known else f"{low}:{high}"
-    target = None if observed is not None else tokens_per_second or FOUNDING_SPEED
+    target = None if observed is not None else _given(tokens_per_second, FOUNDING_SPEED)
     question = _question(
         profile,
         nodes,
@@ -174,14 +178,14 @@ def solve(
         tokens_per_second=target,
         observed=observed,
         context=context,
-        concurrency=concurrency or "1",
+        concurrency=_given(concurrency, "1"),
         weights=weights,
         kv=kv,
-        attention=attention or "gqa",
+        attention=_given(attention, "gqa"),
         layers=layers,
         total=total,
         active=active,
-        speculation=speculation or DEFAULT_SPECULATION,
+        speculation=_given(speculation, DEFAULT_SPECULATION),
         sparsity=sparsity,
         physics_only=physics_only,
         throughput=throughput,
@@ -191,6 +195,8 @@ def solve(
         software=software,
     ).with_(overrides=overrides, nodes_known=known)
     if calibration is not None:
+        if not calibration:
+            raise InputError("--calibration: expected a file, found ''")
         from archinfer.calibration_transfer import apply, read_calibration
 
         question = apply(question, read_calibration(calibration), calibration)
@@ -201,6 +207,12 @@ def solve(
     # Where the tool chose the group, it may choose the heads to go with it.
     for message in uneven_groups(placed) if mapping is not None else ():
         warn(message)
+    deepest = found.ranges["layers"].high.value if found.feasible else 0.0
+    if question.layout is not None and found.feasible and deepest < question.layout.stages:
+        warn(
+            f"{question.layout.text} has more stages than the {deepest:.0f} layers of the deepest "
+            "model that fits: the rest stays empty"
+        )
     if emit is not None:
         from archinfer.emit import emit as write
 
@@ -241,11 +253,15 @@ def solve(
         print_answer(found, explain)
 
 
+def _given(text: str | None, default: str) -> str:
+    """An option's text; an empty one is no default."""
+    return default if text is None else text
+
+
 def _question(hardware: Hardware, nodes: str, mapping: str | None, **asked: Any) -> Question:
     """The question that the options ask; messages name options instead of arguments."""
     from archinfer import api
-    from archinfer.commands.common import read_whole_range
-    from archinfer.deployment import read_layout
+    from archinfer.commands.common import read_mapping, read_whole_range
     from archinfer.errors import InputError
 
     known_nodes = read_whole_range("--nodes", nodes, NODES_MOST)
@@ -258,7 +274,7 @@ def _question(hardware: Hardware, nodes: str, mapping: str | None, **asked: Any)
         raise InputError(f"--{key.replace('_', '-')}:{rest}") from None
     if mapping is None:
         return question
-    layout = read_layout(mapping, hardware.spatial)
+    layout = read_mapping(mapping, hardware.spatial)
     if layout.whole_experts is not None:
         raise InputError("--mapping: ep is for models that are known (predict, compare)")
     if layout.nodes > known_nodes[1]:

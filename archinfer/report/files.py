@@ -7,15 +7,32 @@ import tempfile
 
 from archinfer.errors import FileError, InputError
 
-__all__ = ["check_target", "write_atomic"]
+__all__ = ["check_folder", "check_target", "write_atomic"]
+
+
+def check_folder(option: str, path: str) -> None:
+    """Refuse a folder that is not there and cannot be made in one that is.
+
+    Raises:
+        InputError: no name, the folder above is missing, or the path is a file.
+    """
+    if not path.strip():
+        raise InputError(f"{option}: expected a folder, found {path!r}")
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise InputError(f"{option}: {path!r} cannot be written: it is a file, expected a folder")
+    above = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(above):
+        raise InputError(f"{option}: there is no folder {above!r} to make {path!r} in")
 
 
 def check_target(option: str, path: str) -> None:
     """Refuse a path that no file can be written to.
 
     Raises:
-        InputError: the folder is missing, or the path is a folder.
+        InputError: no name, the folder is missing, or the path is a folder.
     """
+    if not path.strip():
+        raise InputError(f"{option}: expected a file, found {path!r}")
     if os.path.isdir(path):
         raise InputError(f"{option}: {path!r} is a folder, expected a file")
     folder = os.path.dirname(path) or "."

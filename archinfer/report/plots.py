@@ -51,7 +51,9 @@ def check(path: str) -> None:
     from importlib.util import find_spec
 
     if find_spec("matplotlib") is None:
-        raise InputError("--plot needs matplotlib: pip install 'archinfer[plot]'")
+        raise InputError(
+            "--plot needs matplotlib: pip install 'archinfer[plot]', or '.[plot]' in a checkout"
+        )
 
 
 def save(chart: Chart, path: str) -> None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from archinfer.comparison import Comparison
     from archinfer.posterior import Posterior
+from archinfer.units import plain_number
 
 __all__ = [
     "COMPARISON_TITLE",
@@ -175,11 +176,13 @@ def verdicts(posterior: Posterior) -> list[str]:
         width = m.p95 / m.p05
         best = [f for f in facts if f.ratio < 0.95 * width][:FACTS_SHOWN]
         told = (
-            ", ".join(f"{f.fact} (x {f.ratio:.2g})" for f in best)
+            ", ".join(f"{f.fact} (x {plain_number(f.ratio, 2)})" for f in best)
             if best
             else "none of the facts considered helps much"
         )
-        lines.append(f"{NAMES[name]}: 90 % interval spans x {width:.2g}; knowing more: {told}")
+        lines.append(
+            f"{NAMES[name]}: 90 % interval spans x {plain_number(width, 2)}; knowing more: {told}"
+        )
     return lines
 
 
