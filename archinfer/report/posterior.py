@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archinfer.report.text import compact
+from archinfer.units import plain_number
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from archinfer.comparison import Comparison
     from archinfer.posterior import Posterior
-from archinfer.units import plain_number
 
 __all__ = [
     "COMPARISON_TITLE",
