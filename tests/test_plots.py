@@ -184,7 +184,9 @@ def test_posterior_panels_say_what_is_identified(observed: Answer) -> None:
     small = solve_chart(observed).rows[1]
     assert len(small) == 4
     for panel, m in zip(small, observed.posterior.marginals.values(), strict=True):
-        verdict = "given" if m.given else "not identified" if not m.identified else "identified by"
+        verdict = "not identified" if not m.identified else "identified by"
+        if m.given:
+            verdict = "as asked" if "nodes" in panel.x.label else "given by you"
         assert verdict in panel.title
         (points,) = of(panel, Points)
         assert (points.x, points.x_ends) == ([m.p50], ([m.p05], [m.p95]))

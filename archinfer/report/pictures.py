@@ -26,7 +26,7 @@ from archinfer.report.chart import (
     names_that_fit,
     text_width,
 )
-from archinfer.report.findings import kinds_of, plain_name
+from archinfer.report.findings import drawn, given_words, kinds, kinds_of, plain_name
 from archinfer.report.text import compact
 from archinfer.report.text import seconds as _plain_seconds
 
@@ -75,6 +75,9 @@ TERM_STYLES = {
 """Colour and hatch of each term of the time, the same in every picture."""
 
 SHORT_NAMES = {"definition": "total = active"}
+WITHIN = "physics within habits"
+SHAPED = ("speed", "speed (not faster)", "throughput")
+"""Constraints of physics whose edges move with the depth and shape that habits allow."""
 
 
 def seconds(value: float) -> str:
@@ -118,7 +121,6 @@ def solve_chart(answer: Answer) -> Chart:
 
 def sizes_panel(answer: Answer) -> Panel:
     """Total against active parameters: region, edges, known models, what the user knows."""
-    from archinfer.constraints import constraints
     from archinfer.report.region import outlines
 
     region, question = answer.region, answer.question
@@ -142,11 +144,12 @@ def sizes_panel(answer: Answer) -> Panel:
     corners = _union(found)
     closed = (*corners, corners[0])
     marks.append(Curve([c[0] for c in closed], [c[1] for c in closed], width=1.0))
-    kinds: dict[str, str] = {c.name: c.kind for c in constraints(question)}
+    known = _edge_kinds(answer)
     total, active = answer.ranges["total_params"], answer.ranges["active_params"]
     widest = _widest(found)
-    notes = [n for o in found for n in _edge_notes(o, o is widest, kinds)]
-    notes += _side_notes(corners, active.low.by, active.high.by, kinds, y)
+    notes = [n for o in found for n in _edge_notes(o, o is widest, known)]
+    left, right = (_end_name(answer, "active_params", side) for side in ("low", "high"))
+    notes += _side_notes(corners, left, right, y)
     marks += _catalogue_marks(x, y, notes)
     marks += notes
     if question.total != ANY or question.active != ANY:
@@ -271,6 +274,28 @@ def _smooth(mass: FloatArray) -> FloatArray:
     return np.asarray((padded[:-2] + 2.0 * padded[1:-1] + padded[2:]) / 4.0)
 
 
+def _edge_kinds(answer: Answer) -> dict[str, str]:
+    """Kind of each constraint as an edge: habits place the edges that depth and shape move."""
+    found = kinds(answer.question)
+    if answer.question.habits is None:
+        return found
+    return found | {n: WITHIN for n in found if n in SHAPED}
+
+
+def _end_name(answer: Answer, name: str, side: str) -> str:
+    """What draws an end of a range, with its kind where it is of one."""
+    by: str = getattr(answer.ranges[name], side).by
+    known = kinds(answer.question)
+    found = kinds_of(by, known)
+    if drawn(answer, name, side, known) == "within habits" and "habit" not in found:
+        return f"{plain_name(by)} ({WITHIN})"
+    # Of several together the names alone fill the height.
+    if len(found) > 1:
+        return plain_name(by)
+    kind = f" ({found[0]})" if found else ""
+    return f"{SHORT_NAMES.get(by, plain_name(by))}{kind}"
+
+
 def _named(by: str, kinds: dict[str, str]) -> str:
     kind = kinds.get(by, "")
     name = SHORT_NAMES.get(by, plain_name(by))
@@ -302,7 +327,6 @@ def _side_notes(
     corners: tuple[tuple[float, float], ...],
     left: str,
     right: str,
-    kinds: dict[str, str],
     y: Axis,
 ) -> list[Note]:
     """Names of the constraints at the two ends of the active parameters, along the edges.
@@ -316,10 +340,10 @@ def _side_notes(
         # An edge that leans a little counts as upright.
         side = [c[1] for c in corners if abs(math.log(c[0] / at)) < LEANING]
         middle = math.sqrt(min(side) * max(side))
-        long = text_width(_named(by, kinds), 11.0)
+        long = text_width(by, 11.0)
         over = long - 350.0 * (y.fraction(max(side)) - y.fraction(min(side)))
         dy = hang * max(over, 0.0) / 2.0
-        notes.append(Note(at, middle, _named(by, kinds), angle=90.0, dx=dx, dy=dy))
+        notes.append(Note(at, middle, by, angle=90.0, dx=dx, dy=dy))
     return notes
 
 
@@ -367,8 +391,6 @@ def _catalogue_marks(x: Axis, y: Axis, notes: list[Note]) -> list[Mark]:
 
 def nodes_panel(answer: Answer) -> Panel:
     """Layers against nodes: which pairs are feasible, and the largest total of each."""
-    from archinfer.constraints import constraints
-
     region, question = answer.region, answer.question
     slices = region.slices
     node, asked = question.hardware.node, question.nodes[1]
@@ -412,11 +434,8 @@ def nodes_panel(answer: Answer) -> Panel:
     if posterior is not None and posterior.possible:
         marks.append(_draws(posterior, x, y))
     span = answer.ranges["layers"]
-    kinds: dict[str, str] = {c.name: c.kind for c in constraints(question)}
-    for end, at, dx in ((span.low, columns[0], -7.0), (span.high, columns[-1], 9.0)):
-        kind = kinds_of(end.by, kinds)
-        # Of several together the names alone fill the height.
-        word = f"{plain_name(end.by)} ({kind[0]})" if len(kind) == 1 else plain_name(end.by)
+    for side, at, dx in (("low", columns[0], -7.0), ("high", columns[-1], 9.0)):
+        word = _end_name(answer, "layers", side)
         marks.append(Note(float(at), 0.5 * top, word, angle=90.0, dx=dx))
     text = (
         f"Feasible layers from {span.low.value:.0f} ({span.low.by}) to {span.high.value:.0f} "
@@ -514,7 +533,7 @@ def posterior_panels(posterior: Posterior, legend: bool = True) -> tuple[Panel, 
         ]
         source = "nodes" if m.nodes_bits > m.speed_bits else "speed"
         verdict = (
-            "given"
+            given_words(posterior.question, name, m)
             if m.given
             else f"identified by the {source}"
             if m.identified
