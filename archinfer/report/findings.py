@@ -100,8 +100,8 @@ def drawn(answer: Answer, name: str, side: str, kinds: dict[str, str]) -> str:
         return ""
     if found == ["habit"]:
         return "habit"
-    free = free_end(answer, name, side)
-    return "physics" if abs(free / end.value - 1.0) <= ALIKE else "within habits"
+    moved = free_end(answer, name, side) / end.value
+    return "physics" if abs(moved - 1.0) <= ALIKE else "within habits"
 
 
 def free_end(answer: Answer, name: str, side: str) -> float:
@@ -164,8 +164,8 @@ def _speed_ratio(answer: Answer) -> float:
         part.mapping,
         part.weight_bits,
     )
-    p05, _, p95 = speed_range(question.hardware, largest.time, *question.speculation)
-    return float(np.ravel(p95)[0] / np.ravel(p05)[0])
+    slow, _, fast = speed_range(question.hardware, largest.time, *question.speculation)
+    return float(np.ravel(fast)[0] / np.ravel(slow)[0])
 
 
 def accuracy(answer: Answer) -> str:

@@ -341,7 +341,7 @@ def _narrowing(posterior: Posterior) -> Markup:
 
 
 def _architectures(answer: Answer) -> Markup:
-    from archinfer.report.solve import needs_note, short_rows
+    from archinfer.report.solve import needs_note, rounding_text, short_rows
 
     designs = answer.architectures
     if not designs:
@@ -367,6 +367,7 @@ def _architectures(answer: Answer) -> Markup:
     caption = (
         "Sort by any column. experts: used / routed; needs: tokens a pass that speculative "
         "decoding must gain to reach the speed; tokens/s: 5 %, 50 % and 95 %"
+        f"{rounding_text(answer)}"
     )
     note = needs_note(answer)
     said = el("p", f"{note[0].upper()}{note[1:]}.") if note else Markup("")
