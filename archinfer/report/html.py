@@ -386,7 +386,7 @@ def _token_time(answer: Answer) -> Markup:
         "speculation."
     )
     return section(
-        "Time of one token by term",
+        "Time of one pass by term",
         el("p", words),
         figure(time_panel("Time of one pass", d.time_s), "time"),
         _terms_table([("time", d.time_s)]),
@@ -495,7 +495,7 @@ def predict_page(rows: list[Row], overrides: tuple[str, ...] = (), command: str 
         )
         pictures = [figure(speeds_panel(fitting), "speeds"), figure(time, "time")]
         parts.append(section("Pictures", el("div", pictures, class_="pair")))
-        parts.append(section("Time of one token by term", _terms_table(times)))
+        parts.append(section("Time of one pass by term", _terms_table(times)))
     parts.append(_help(rows))
     parts.append(section("The models", [_about(row) for row in rows]))
     parts.append(
