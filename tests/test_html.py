@@ -255,6 +255,9 @@ def test_an_observed_page_opens_with_what_is_likely() -> None:
         words = {"total_params": "otal parameters", "active_params": "ctive parameters",
                  "layers": "ayers", "nodes": "odes"}[name]  # fmt: skip
         assert (words in told.get("Not told by the speed", "")) >= (by_nodes or loose)
+        if name in ("total_params", "active_params") and not m.given:
+            factor = f"{(m.p95 / m.p05) ** 0.5:.2g}"
+            assert f"{factor} ({name[:5]}" in told["How sure"]
 
 
 def test_an_end_is_physics_only_where_it_stays_without_habits() -> None:

@@ -232,11 +232,13 @@ def _nothing(ends: dict[str, list[str]]) -> str:
 def _sizes_sure(marginals: dict[str, Marginal]) -> str:
     """How surely the sizes are known, as a sentence with a space behind; "" where all are given."""
     told = [
-        f"the {NAMES[name]} within a factor of {math.sqrt(m.p95 / m.p05):.2g}"
+        f"{math.sqrt(m.p95 / m.p05):.2g} ({NAMES[name]})"
         for name, m in marginals.items()
         if name in ("total_params", "active_params") and not m.given
     ]
-    return f"Of sizes {_listed(told)} around the median (90 %). " if told else ""
+    if not told:
+        return ""
+    return f"Of its median a size lies within a factor of {_listed(told)} with 90 %. "
 
 
 def _likely(answer: Answer, marginals: dict[str, Marginal]) -> str:

@@ -262,7 +262,7 @@ def _as_is(answer: Answer) -> str:
     asked = answer.question.tokens_per_s
     plain = answer.sensitivity[0].tokens_per_s[1]
     if asked <= plain:
-        return f"As is: {plain:,.0f}, of which the question asks {asked:,.0f}"
+        return f"As is: {plain:,.0f}, more than the {asked:,.0f} of the question"
     return (
         f"As is: {plain:,.0f}, times {asked / plain:.2f} accepted tokens a pass = {asked:,.0f} "
         "of the question"
