@@ -44,6 +44,7 @@ from archinfer.report.measured import calibrate_chart, validate_chart
 from archinfer.report.pictures import (
     TERM_STYLES,
     catalogue_points,
+    nodes_panel,
     predict_chart,
     sizes_panel,
     solve_chart,
@@ -229,6 +230,10 @@ def test_words_on_edges_do_not_lie_on_each_other(
         panel = sizes_panel(found)
         boxes = [note_box(n, panel.x, panel.y) for n in of(panel, Note) if not n.angle]
         assert len(boxes) > 2
+        assert not [pair for pair in combinations(boxes, 2) if overlap(*pair)]
+        panel = nodes_panel(found)
+        boxes = [note_box(n, panel.x, panel.y) for n in of(panel, Note)]
+        assert len(boxes) >= 3
         assert not [pair for pair in combinations(boxes, 2) if overlap(*pair)]
 
 

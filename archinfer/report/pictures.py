@@ -499,15 +499,17 @@ def nodes_panel(answer: Answer) -> Panel:
         told = "asked" if question.nodes_known else "at most were tried"
         word = f"{asked:,} {node}{'' if asked == 1 else 's'} {told}"
         marks.append(Note(x.high, asked, word, "end", dx=-3.0, dy=4.0))
-    if question.hardware.spatial:
-        marks += _per_node(x, node, asked, float(columns[0]), float(columns[-1]))
-    if posterior is not None and posterior.possible:
-        marks.append(_draws(posterior, x, y))
     span = answer.ranges["layers"]
     for side, at, dx in (("low", columns[0], -9.0), ("high", columns[-1], 10.0)):
         word = _end_name(answer, "layers", side)
         crossed = [float(at) / held for held in PER_NODE] if question.hardware.spatial else []
         marks.append(Note(float(at), _clear(word, crossed, top, y), word, angle=90.0, dx=dx))
+    if question.hardware.spatial:
+        feasible = float(columns[0]), float(columns[-1])
+        words = [m for m in marks if isinstance(m, Note)]
+        marks += _per_node(x, y, node, asked, feasible, words)
+    if posterior is not None and posterior.possible:
+        marks.append(_draws(posterior, x, y))
     text = (
         f"Feasible layers from {span.low.value:.0f}, {_end_name(answer, 'layers', 'low')}, to "
         f"{span.high.value:.0f}, {_end_name(answer, 'layers', 'high')}, on up to {asked:,} "
@@ -531,21 +533,41 @@ def _clear(word: str, crossed: Sequence[float], top: float, y: Axis) -> float:
     return next(free, 0.5 * top)
 
 
-def _per_node(x: Axis, node: str, asked: int, least: float, most: float) -> list[Mark]:
-    """Lines of one, two and four layers a node, named between `least` and `most` layers."""
+def _per_node(
+    x: Axis, y: Axis, node: str, asked: int, span: tuple[float, float], words: Sequence[Note]
+) -> list[Mark]:
+    """Lines of one, two and four layers a node, each named where no other word is.
+
+    Args:
+        x, y: axes.
+        node: what a node is called.
+        asked: nodes.
+        span: least and most feasible layers; the lines begin at the least.
+        words: notes that are there already.
+    """
     marks: list[Mark] = []
+    taken = [note_box(n, x, y) for n in words]
     for held in PER_NODE:
-        first, last = least, min(x.high, asked * held)
+        first, last = span[0], min(x.high, asked * held)
         if last <= first:
             continue
         marks.append(Curve([first, last], [first / held, last / held], "ink", DASHES[2], 1.2))
         text = f"{held} layer{'' if held == 1 else 's'} a {node}"
-        # Lower on the flatter lines, so that no name lies on the one before.
-        depth = first + (0.92 - 0.07 * held) * (min(last, most) - first)
-        if WIDTH * x.fraction(depth) + text_width(text, 11.0) + 8.0 < WIDTH * x.fraction(most):
-            marks.append(Note(depth, depth / held, text, anchor="start", dx=6.0, dy=-6.0))
-        else:
-            marks.append(Note(depth, depth / held, text, anchor="end", dx=-6.0, dy=3.0))
+        ends = [min(last, span[1]), last]
+        tried = [
+            Note(depth, depth / held, text, anchor, dx=dx, dy=dy)
+            for end in ends
+            for share in (0.9, 0.8, 0.7, 0.6, 0.5)
+            for anchor, dx, dy in (("start", 6.0, -8.0), ("end", -6.0, 3.0))
+            for depth in [first + share * (end - first)]
+        ]
+        for note in tried:
+            box = note_box(note, x, y)
+            inside = box[0] > 0.0 and box[2] < WIDTH
+            if inside and not any(overlap(box, t) for t in taken):
+                taken.append(box)
+                marks.append(note)
+                break
     return marks
 
 
