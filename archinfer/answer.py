@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -309,6 +310,16 @@ class Answer:
             "notes": list(self.notes),
             "provenance": q.hardware.provenance(),
         }
+
+    @cached_property
+    def without_habits(self) -> dict[str, tuple[float, float]]:
+        """The ranges of the same question by physics alone, as (low, high)."""
+        if self.question.habits is None:
+            return {n: (i.low.value, i.high.value) for n, i in self.ranges.items()}
+        free = solve(self.question.with_(habits=None))
+        fewest, most = self.question.nodes
+        needed = float(max(free.slices.nodes.min(), fewest)) if free.feasible else np.nan
+        return _spans(free) | {"nodes": (needed, float(most))}
 
 
 def _open(limits: tuple[float, float]) -> list[float | None] | None:

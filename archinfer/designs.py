@@ -22,9 +22,9 @@ from archinfer.deployment import Mapping
 from archinfer.errors import InputError
 from archinfer.formats import weight_format
 from archinfer.question import Question
-from archinfer.solver import Region, placements
+from archinfer.solver import Region, placements, solve
 
-__all__ = ["Design", "build", "designs", "evaluate"]
+__all__ = ["Design", "build", "designs", "evaluate", "rounded"]
 
 HEAD_DIM = 128
 WIDTH_STEP = 128
@@ -228,13 +228,37 @@ def evaluate(
     ]
 
 
+def rounded(question: Question) -> tuple[Question, tuple[str, ...]]:
+    """The question with single figures of size widened to all that round to them.
+
+    Whole heads and experts meet no size to the last digit.
+
+    Returns:
+        The question, the same where there is no such figure, and which of "total" and "active"
+        were widened.
+    """
+    single = tuple(
+        n for n in ("total", "active") if getattr(question, n)[0] == getattr(question, n)[1]
+    )
+    if not single:
+        return question, ()
+    from archinfer.generative import POINT_TOLERANCE
+
+    ends = np.array([1.0 - POINT_TOLERANCE, 1.0 + POINT_TOLERANCE])
+    wide = {n: tuple(float(v) for v in getattr(question, n)[0] * ends) for n in single}
+    return question.with_(**wide), single
+
+
 def designs(region: Region, count: int = 8) -> list[Design]:
     """Up to `count` concrete architectures spread over the region, each one really feasible.
 
     For each weight format: near the largest total, near the most active parameters, and at
-    depths between. A target that whole sizes miss is moved inwards until one fits.
+    depths between. A target that whole sizes miss is moved inwards until one fits. A single
+    figure of total or active parameters stands for what rounds to it (`rounded`).
     """
-    question = region.question
+    question, single = rounded(region.question)
+    if single:
+        region = solve(question)
     found: list[Design] = []
     seen: set[tuple[int, int, int, str]] = set()
     for slot, spread in _targets(region):

@@ -131,7 +131,7 @@ class Marginal:
         nodes_bits: what the number of nodes alone taught.
         speed_bits: what the speed taught once the number of nodes is known.
         identified: at least IDENTIFIED_BITS.
-        given: the question states it.
+        given: the question states it; of the nodes in use, that it states how many there are.
     """
 
     p05: float
@@ -247,6 +247,8 @@ class Posterior:
             "active_params": self.question.active,
             "layers": self.question.layers,
         }.get(quantity, (0.0, np.inf))
+        fewest, most = self.question.nodes
+        nodes_given = quantity == "nodes" and self.question.nodes_known and fewest == most
         p05, p25, p50, p75, p95 = (float(v) for v in self.quantiles(quantity))
         return Marginal(
             p05,
@@ -258,7 +260,7 @@ class Posterior:
             nodes_bits=information_bits(middle, first),
             speed_bits=information_bits(posterior, middle),
             identified=bits >= IDENTIFIED_BITS,
-            given=asked != (0.0, np.inf),
+            given=asked != (0.0, np.inf) or nodes_given,
         )
 
     @property

@@ -29,12 +29,13 @@ from archinfer.hardware import Hardware
 from archinfer.inference import infer
 from archinfer.prediction import predict
 from archinfer.question import Question
-from archinfer.report.findings import plain_name
+from archinfer.report.findings import drawn, kinds, kinds_of, plain_name
 from archinfer.report.html import predict_page, solve_page
 from archinfer.report.markup import VOID, Markup, el, join
 from archinfer.report.measured_page import calibrate_page, validate_page
 from archinfer.report.predict import Row
 from archinfer.report.text import compact
+from archinfer.solver import solve
 from archinfer.validation import Validation
 from tests import cli
 from tests.test_calibration import FakeBench
@@ -190,7 +191,9 @@ def test_target_page_says_what_is_pinned_by_what() -> None:
     assert "pinned from above by physics" in shown
     assert "not pinned by the hardware or the speed" in shown
     assert "A predicted speed is right within a factor of" in shown
-    assert "the speed hardly shows it" in shown
+    assert "the speed hardly changes" in shown
+    _, same, _ = found.sensitivity[0].tokens_per_s
+    assert f"As is: {same:,.0f}, times {750 / same:.2f} accepted tokens a pass = 750" in shown
     assert "archinfer solve --nodes 88" in page.words("code")
     for figure in WSE3.provenance():
         assert figure["key"] in shown
@@ -205,6 +208,7 @@ def test_observed_page_says_what_is_not_identified() -> None:
         bits = f"{m.information_bits:.1f} bits learnt"
         if not m.given:
             assert bits in shown
+    assert "nearly as asked" in shown
     verdicts = {m.identified for m in found.posterior.marginals.values() if not m.given}
     assert ("not identified" in shown) >= (False in verdicts)
     assert "given by you" in shown
@@ -230,7 +234,7 @@ def test_a_target_page_opens_with_what_is_pinned_and_what_is_not() -> None:
     assert told["Pinned by physics"] == "At most 6.26T total parameters (capacity)."
     assert "at most 126 layers (depth)" in told["Drawn by habits of design only"]
     assert told["Not told by the speed"] == (
-        "It would change with twice the total parameters by 0 % and twice the active parameters "
+        "Twice the total parameters change the speed by 0 % and twice the active parameters "
         "by -5 %."
     )
     assert "layers" not in told["Not told by the speed"]
@@ -251,6 +255,65 @@ def test_an_observed_page_opens_with_what_is_likely() -> None:
         words = {"total_params": "otal parameters", "active_params": "ctive parameters",
                  "layers": "ayers", "nodes": "odes"}[name]  # fmt: skip
         assert (words in told.get("Not told by the speed", "")) >= (by_nodes or loose)
+        if name in ("total_params", "active_params") and not m.given:
+            factor = f"{(m.p95 / m.p05) ** 0.5:.2g}"
+            assert f"{factor} ({name[:5]}" in told["How sure"]
+
+
+def test_an_end_is_physics_only_where_it_stays_without_habits() -> None:
+    """Against the question asked again without habits."""
+    found = _observed()
+    known = kinds(found.question)
+    free = solve(found.question.with_(habits=None))
+    by_hand = {
+        "total_params": (free.total_low.min(), free.total_high.max()),
+        "active_params": (free.active_low.min(), free.active_high.max()),
+        "layers": (free.slices.layers.min(), free.slices.layers.max()),
+        "nodes": (88.0, 88.0),
+    }
+    told = lead(solve_page(found))
+    seen = set()
+    for name, interval in found.ranges.items():
+        for side, end, other in zip(
+            ("low", "high"), (interval.low, interval.high), by_hand[name], strict=True
+        ):
+            by = drawn(found, name, side, known)
+            seen.add(by)
+            if by == "physics":
+                assert other == pytest.approx(end.value, rel=0.02)
+            if by == "within habits":
+                assert other != pytest.approx(end.value, rel=0.02)
+                words = f"without habits {compact(other)}"
+                assert words in told["Drawn by physics within habits of design"]
+            if by == "habit":
+                assert set(kinds_of(end.by, known)) == {"habit"}
+    active = found.ranges["active_params"].high
+    assert active.by == "speed"
+    assert drawn(found, "active_params", "high", known) == "within habits"
+    assert {"within habits", "habit"} <= seen
+    assert "not faster" not in told["Drawn by habits of design only"]
+
+
+def test_without_habits_every_end_is_physics() -> None:
+    found = answer(Question(WSE3, habits=None, layers=(40, 88)), 0)
+    told = lead(solve_page(found))
+    assert "At most 6.26T total parameters (capacity)" in told["Pinned by physics"]
+    assert not [label for label in told if "habits" in label]
+    # The floor of the search is no law of nature.
+    assert "search floor" not in told["Pinned by physics"]
+
+
+def test_a_question_that_gives_everything_still_says_how_sure() -> None:
+    question = Question(
+        WSE3, observed=True, total=(2e12, 2e12), active=(120e9, 120e9), layers=(100, 100)
+    )
+    found = replace(answer(question, 0), posterior=infer(question))
+    assert not found.architectures
+    told = lead(solve_page(found))
+    assert re.search(r"predicted speed is right within a factor of 1\.\d", told["How sure"])
+    assert "beyond the range" not in told["Most likely"]
+    assert found.posterior.marginals["nodes"].given
+    assert "identified by the nodes" not in solve_page(found)
 
 
 def test_measured_pages_open_with_how_far_off_they_are() -> None:

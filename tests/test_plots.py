@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from dataclasses import replace
+from itertools import combinations
 from types import SimpleNamespace
 
 import numpy as np
@@ -26,6 +27,7 @@ from archinfer.report import plots
 from archinfer.report.chart import (
     CIVIDIS,
     Axis,
+    Band,
     Bars,
     Box,
     Cells,
@@ -34,12 +36,15 @@ from archinfer.report.chart import (
     Panel,
     Points,
     names_that_fit,
+    note_box,
+    overlap,
     ticks,
 )
 from archinfer.report.measured import calibrate_chart, validate_chart
 from archinfer.report.pictures import (
     TERM_STYLES,
     catalogue_points,
+    nodes_panel,
     predict_chart,
     sizes_panel,
     solve_chart,
@@ -184,27 +189,68 @@ def test_posterior_panels_say_what_is_identified(observed: Answer) -> None:
     small = solve_chart(observed).rows[1]
     assert len(small) == 4
     for panel, m in zip(small, observed.posterior.marginals.values(), strict=True):
-        verdict = "given" if m.given else "not identified" if not m.identified else "identified by"
+        verdict = "not identified" if not m.identified else "identified by"
+        if m.given:
+            verdict = "as asked" if "nodes" in panel.x.label else "given by you"
         assert verdict in panel.title
         (points,) = of(panel, Points)
         assert (points.x, points.x_ends) == ([m.p50], ([m.p05], [m.p95]))
         assert "%" in panel.y.label
         for mark in of(panel, Curve):
-            assert sum(mark.y) == pytest.approx(100.0, abs=6.0)
+            # Steps: every bin has two corners of its height.
+            assert sum(mark.y) / 2.0 == pytest.approx(100.0, abs=6.0)
+
+
+def test_no_picture_puts_probability_where_no_draw_is(observed: Answer) -> None:
+    chart = solve_chart(observed)
+    posterior = observed.posterior
+    for panel, name in zip(chart.rows[1], posterior.marginals, strict=True):
+        values, weights = posterior.density(name)
+        values = values[weights > 0.0]
+        (band,) = of(panel, Band)
+        half = 0.5 if name in ("layers", "nodes") else 0.0
+        filled = [x for x, high in zip(band.x, band.high, strict=True) if high > 0.0]
+        assert min(filled) >= values.min() - half
+        assert max(filled) <= values.max() + half
+        assert sum(band.high) / 2.0 == pytest.approx(100.0, abs=0.01)
+    assert max(of(chart.rows[1][3], Band)[0].x) <= observed.question.nodes[1] + 0.5
+    cells = of(chart.rows[0][0], Cells)[0]
+    steps = np.array(cells.steps)
+    total, weights = posterior.density("total_params")
+    highest = np.array(cells.y)[1:][(steps >= 0).any(axis=1)].max()
+    assert highest <= total[weights > 0.0].max() * (1 + 1e-9)
+    # Active parameters cannot exceed the total, and no cell shows that they do.
+    assert all(n >= a * (1 - 1e-9) for a, n in cells.clip)
+
+
+def test_words_on_edges_do_not_lie_on_each_other(
+    founding: Answer, observed: Answer, gpus: Answer
+) -> None:
+    for found in (founding, observed, gpus):
+        panel = sizes_panel(found)
+        boxes = [note_box(n, panel.x, panel.y) for n in of(panel, Note) if not n.angle]
+        assert len(boxes) > 2
+        assert not [pair for pair in combinations(boxes, 2) if overlap(*pair)]
+        panel = nodes_panel(found)
+        boxes = [note_box(n, panel.x, panel.y) for n in of(panel, Note)]
+        assert len(boxes) >= 3
+        assert not [pair for pair in combinations(boxes, 2) if overlap(*pair)]
 
 
 def test_waterfall_adds_up(founding: Answer) -> None:
     time_s = founding.architectures[0].time_s
     panel = time_panel("one pass", time_s)
     (bars,) = of(panel, Bars)
-    assert panel.x.label.endswith("µs")
+    assert panel.x.label.endswith(" in ms")
+    # One unit for the axis and all words.
+    assert all(" ms" in text for text in bars.texts)
     assert panel.y.categories[-1] == "total"
     assert list(bars.start[1:-1]) == pytest.approx(list(bars.end[:-2]))
     assert bars.end[-2] == pytest.approx(bars.end[-1])
-    assert bars.end[-1] == pytest.approx(1e6 * time_s["total"])
+    assert bars.end[-1] == pytest.approx(1e3 * time_s["total"])
     lengths = [e - s for s, e in zip(bars.start[:-1], bars.end[:-1], strict=True)]
     assert lengths == sorted(lengths, reverse=True)
-    assert [1e6 * time_s[t] for t in panel.y.categories[:-1]] == pytest.approx(lengths)
+    assert [1e3 * time_s[t] for t in panel.y.categories[:-1]] == pytest.approx(lengths)
 
 
 def test_several_models_share_one_panel(rows: list[Row]) -> None:
@@ -214,7 +260,7 @@ def test_several_models_share_one_panel(rows: list[Row]) -> None:
     assert {m.label for m in marks} <= set(TERM_STYLES)
     for i, row in enumerate(rows):
         parts = sum(m.end[i] - m.start[i] for m in marks)
-        assert parts == pytest.approx(1e6 * float(row.result.time.total))
+        assert parts == pytest.approx(1e3 * float(row.result.time.total))
     (points,) = of(speeds, Points)
     assert points.x == [row.plain_speed[1] for row in rows]
     assert speeds.x.label == "tokens/s of one user"

@@ -29,6 +29,8 @@ __all__ = [
     "Panel",
     "Points",
     "names_that_fit",
+    "note_box",
+    "overlap",
     "text_width",
     "ticks",
 ]
@@ -263,6 +265,28 @@ def text_width(text: str, size: float) -> float:
     return 0.56 * size * len(text)
 
 
+_WIDTH, _HEIGHT, _SIZE = 430.0, 350.0, 10.5
+"""About how large the axes of a panel and its letters are, in points."""
+
+TextBox = tuple[float, float, float, float]
+
+
+def note_box(note: Note, x: Axis, y: Axis) -> TextBox:
+    """Where a note lies in a panel: left, lower, right and upper end in points."""
+    long = text_width(note.text, _SIZE)
+    across = x.fraction(note.x) * _WIDTH + note.dx
+    base = y.fraction(note.y) * _HEIGHT + note.dy
+    if note.angle:
+        return across - 6.0, base - long / 2.0, across + 6.0, base + long / 2.0
+    left = across - {"start": 0.0, "middle": long / 2.0, "end": long}[note.anchor]
+    return left, base - 3.0, left + long, base + 10.0
+
+
+def overlap(one: TextBox, other: TextBox) -> bool:
+    """Whether two boxes share a place."""
+    return one[0] <= other[2] and other[0] <= one[2] and one[1] <= other[3] and other[1] <= one[3]
+
+
 def names_that_fit(
     shown: Sequence[tuple[str, float, float]],
     x: Axis,
@@ -281,21 +305,14 @@ def names_that_fit(
     Returns:
         One text a point, "" where there is no room.
     """
-    width, height, size = 430.0, 350.0, 10.5
-    taken: list[tuple[float, float, float, float]] = []
-    for note in notes:
-        if not note.angle:
-            long = text_width(note.text, size)
-            back = {"start": 0.0, "middle": long / 2.0, "end": long}[note.anchor]
-            left = x.fraction(note.x) * width + note.dx - back
-            base = y.fraction(note.y) * height + note.dy
-            taken.append((left, base - 3.0, left + long, base + 10.0))
+    width, height, size = _WIDTH, _HEIGHT, _SIZE
+    taken = [note_box(note, x, y) for note in notes]
     names: list[str] = []
     room = len(taken) + most
     for name, a, b in shown:
         left, middle = x.fraction(a) * width + 5.0, y.fraction(b) * height
         box = (left, middle - 7.0, left + text_width(name, size), middle + 7.0)
-        free = all(box[2] < t[0] or t[2] < box[0] or box[3] < t[1] or t[3] < box[1] for t in taken)
+        free = not any(overlap(box, t) for t in taken)
         if free and box[2] < width and len(taken) < room and name not in names:
             taken.append(box)
             names.append(name)

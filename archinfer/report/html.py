@@ -9,7 +9,11 @@ from archinfer.report.findings import (
     NAMES,
     READS,
     change,
+    drawn,
     findings,
+    free_end,
+    given_words,
+    kinds,
     kinds_of,
     most_change,
     plain_name,
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from archinfer.answer import Answer
     from archinfer.posterior import Marginal, Posterior
     from archinfer.report.predict import Row
-    from archinfer.solver import Bound, Interval
+    from archinfer.solver import Bound
 
 __all__ = ["predict_page", "solve_page"]
 
@@ -39,6 +43,12 @@ LIKELY = (
     "Most likely: probabilities over models shaped like the open ones of today. They replace the "
     "hard habits, so they may reach beyond an end that a habit draws."
 )
+
+CONDITIONS = {
+    "speed (not faster)": "a pass takes long enough that the model would not have answered faster "
+    "than observed",
+}
+"""Constraints whose own text does not say what must hold."""
 
 
 def solve_page(answer: Answer, command: str = "") -> str:
@@ -96,7 +106,7 @@ def _lead(answer: Answer) -> Markup:
     """What to take away, before any table."""
     from archinfer.report.solve import sentence
 
-    told = findings(answer, _kinds(answer))
+    told = findings(answer, kinds(answer.question))
     items = [el("li", el("strong", f"{label}: "), text) for label, text in told]
     return el("div", el("p", sentence(answer)), el("ul", items), class_="answer")
 
@@ -129,45 +139,48 @@ def _open(answer: Answer) -> Markup:
     return join(said, told)
 
 
-def _kinds(answer: Answer) -> dict[str, str]:
-    from archinfer.constraints import constraints
-
-    found: dict[str, str] = {c.name: c.kind for c in constraints(answer.question)}
-    return found | {"nodes asked": "request"}
-
-
-def _chips(by: str, kinds: dict[str, str]) -> Markup:
-    """The constraint with what kind it is; several may act together."""
-    chips = [join(el("span", k, class_=f"chip {k}"), " ") for k in kinds_of(by, kinds)]
-    return join(plain_name(by), " ", chips)
-
-
-def _end(bound: Bound, kinds: dict[str, str]) -> Markup:
-    return join(el("strong", compact(bound.value)), ": ", _chips(bound.by, kinds))
+def _end(answer: Answer, name: str, side: str, known: dict[str, str]) -> Markup:
+    """An end, the constraint there, of what kind it is, and where habits place it."""
+    bound: Bound = getattr(answer.ranges[name], side)
+    found = kinds_of(bound.by, known)
+    placed: list[Markup] = []
+    if drawn(answer, name, side, known) == "within habits":
+        if "habit" not in found:
+            placed.append(el("span", "within habits", class_="chip habit"))
+        placed.append(Markup(f" ({compact(free_end(answer, name, side))} without habits)"))
+    chips = [join(el("span", k, class_=f"chip {k}"), " ") for k in found]
+    return join(el("strong", compact(bound.value)), ": ", plain_name(bound.by), " ", chips, placed)
 
 
-def _verdict(interval: Interval, kinds: dict[str, str], marginal: Marginal | None) -> Markup:
+def _verdict(answer: Answer, name: str, known: dict[str, str], marginal: Marginal | None) -> Markup:
     """Whether the evidence pins the quantity."""
     if marginal is not None:
         if marginal.given:
-            return Markup("given by you")
+            return Markup(given_words(answer.question, name, marginal))
         source = "nodes" if marginal.nodes_bits > marginal.speed_bits else "speed"
         bits = f"{marginal.information_bits:.1f} bits learnt"
         if marginal.identified:
             return join(el("span", f"identified by the {source}", class_="yes"), f" ({bits})")
         return join(el("span", "not identified", class_="no"), f" ({bits})")
-    physical = [
-        side
-        for side, bound in (("above", interval.high), ("below", interval.low))
-        if "physics" in kinds_of(bound.by, kinds)
-    ]
+    by = {
+        words: drawn(answer, name, side, known)
+        for words, side in (("above", "high"), ("below", "low"))
+    }
+    physical = [words for words, kind in by.items() if kind == "physics"]
     if physical:
         return el("span", f"pinned from {' and '.join(physical)} by physics", class_="yes")
+    placed = [words for words, kind in by.items() if kind == "within habits"]
+    if placed:
+        return join(
+            el("span", "not pinned", class_="no"),
+            f": from {' and '.join(placed)} by physics within habits of design",
+        )
     from archinfer.answer import SEARCHED
 
+    interval = answer.ranges[name]
     if interval.high.by == SEARCHED and interval.low.by == SEARCHED:
         return el("span", "not pinned", class_="no")
-    asked = kinds.get(interval.low.by) == kinds.get(interval.high.by) == "request"
+    asked = known.get(interval.low.by) == known.get(interval.high.by) == "request"
     if asked:
         return Markup("as you asked")
     return join(
@@ -179,20 +192,20 @@ def _verdict(interval: Interval, kinds: dict[str, str], marginal: Marginal | Non
 def _pinned(answer: Answer) -> Markup:
     from archinfer.report.posterior import bits_text, nodes_text
 
-    kinds = _kinds(answer)
+    known = kinds(answer.question)
     posterior = answer.posterior
     marginals = posterior.marginals if posterior is not None and posterior.possible else {}
     headings = ["quantity", "verdict", "at least, set by", "at most, set by"]
     if marginals:
         headings.insert(2, "most likely (90 %)")
     rows: list[list[str | Cell]] = []
-    for name, interval in answer.ranges.items():
+    for name in answer.ranges:
         m = marginals.get(name)
-        cells: list[str | Cell] = [NAMES[name], _verdict(interval, kinds, m)]
+        cells: list[str | Cell] = [NAMES[name], _verdict(answer, name, known, m)]
         if m is not None:
             used = " in use" if name == "nodes" else ""
             cells.append(f"{compact(m.p50)}{used} ({compact(m.p05)} to {compact(m.p95)})")
-        rows.append([*cells, _end(interval.low, kinds), _end(interval.high, kinds)])
+        rows.append([*cells, *(_end(answer, name, side, known) for side in ("low", "high"))])
     caption = "Ranges are exact: each end is where the constraint beside it stops holding"
     legend = el(
         "ul",
@@ -202,7 +215,13 @@ def _pinned(answer: Answer) -> Markup:
             el("span", "habit", class_="chip habit"),
             " nobody builds models like that today; --physics-only leaves these out.",
         ),
+        el(
+            "li",
+            el("span", "within habits", class_="chip habit"),
+            " physics acts there, but habits place the corner: without them the end moves.",
+        ),
         el("li", el("span", "request", class_="chip request"), " you asked for it."),
+        el("li", el("span", "search", class_="chip search"), " the solver looks no further."),
     )
     said: list[Markup] = []
     if posterior is not None and marginals:
@@ -223,9 +242,9 @@ def _reads(answer: Answer, marginals: dict[str, Marginal]) -> Markup:
     rows: list[list[str | Cell]] = []
     for s in answer.sensitivity:
         verdict = (
-            el("span", "the speed reads it", class_="yes")
+            el("span", "the speed changes with it", class_="yes")
             if most_change(s) >= READS
-            else el("span", "the speed hardly shows it", class_="no")
+            else el("span", "the speed hardly changes", class_="no")
         )
         rows.append(
             [
@@ -236,12 +255,25 @@ def _reads(answer: Answer, marginals: dict[str, Marginal]) -> Markup:
             ]
         )
     caption = (
-        "What the speed can tell: tokens/s without speculation if one quantity changes, around "
-        f"{compact(about.total_params)} total, {compact(about.active_params)} active, "
-        f"{about.architecture.layers} layers (fitting or not; nodes follow the layers)"
+        "What the speed could tell if all else were known: tokens/s without speculation if one "
+        f"quantity changes, around {compact(about.total_params)} total, "
+        f"{compact(about.active_params)} active, {about.architecture.layers} layers (fitting or "
+        f"not; nodes follow the layers). {_as_is(answer)}"
     )
     headings = ["quantity", "verdict", "halved", "as is", "doubled", "doubling"]
     return join(table(caption, headings, rows), _hidden(answer, marginals))
+
+
+def _as_is(answer: Answer) -> str:
+    """How the speed without speculation reaches the one of the question."""
+    asked = answer.question.tokens_per_s
+    plain = answer.sensitivity[0].tokens_per_s[1]
+    if asked <= plain:
+        return f"As is: {plain:,.0f}, more than the {asked:,.0f} of the question"
+    return (
+        f"As is: {plain:,.0f}, times {asked / plain:.2f} accepted tokens a pass = {asked:,.0f} "
+        "of the question"
+    )
 
 
 def _hidden(answer: Answer, marginals: dict[str, Marginal]) -> Markup:
@@ -260,9 +292,9 @@ def _hidden(answer: Answer, marginals: dict[str, Marginal]) -> Markup:
     told = " and ".join(f"{marginals[q].speed_bits:.1f} bits of the {NAMES[q]}" for q in read)
     return el(
         "p",
-        f"All else equal the speed would show the {' and '.join(NAMES[q] for q in read)}. Yet it "
-        f"taught only {told}, because the unknown gain of speculative decoding changes the speed "
-        "as much.",
+        f"If all else were known, the speed would tell the {' and '.join(NAMES[q] for q in read)}. "
+        f"It is not: the speed taught only {told}, because the unknown gain of speculative "
+        "decoding changes it as much.",
     )
 
 
@@ -312,14 +344,14 @@ def _narrowing(posterior: Posterior) -> Markup:
             ", ".join(f"{f.fact} (x {compact(f.ratio, 2)})" for f in best)
             or "none of those considered"
         )
-        words = "given by you" if m.given else told
+        words = given_words(posterior.question, name, m) if m.given else told
         rows.append([NAMES[name], Cell(f"x {compact(width, 2)}", width), Cell(words, long=True)])
     headings = ["quantity", "90 % interval spans", "facts that would narrow it, and to what"]
     return table("Which further fact would help most", headings, rows)
 
 
 def _architectures(answer: Answer) -> Markup:
-    from archinfer.report.solve import needs_note, short_rows
+    from archinfer.report.solve import needs_note, rounding_text, short_rows
 
     designs = answer.architectures
     if not designs:
@@ -345,6 +377,7 @@ def _architectures(answer: Answer) -> Markup:
     caption = (
         "Sort by any column. experts: used / routed; needs: tokens a pass that speculative "
         "decoding must gain to reach the speed; tokens/s: 5 %, 50 % and 95 %"
+        f"{rounding_text(answer)}"
     )
     note = needs_note(answer)
     said = el("p", f"{note[0].upper()}{note[1:]}.") if note else Markup("")
@@ -363,7 +396,7 @@ def _token_time(answer: Answer) -> Markup:
         "speculation."
     )
     return section(
-        "Time of one token by term",
+        "Time of one pass by term",
         el("p", words),
         figure(time_panel("Time of one pass", d.time_s), "time"),
         _terms_table([("time", d.time_s)]),
@@ -406,8 +439,13 @@ def _by_weights(answer: Answer) -> Markup:
 def _constraints(answer: Answer) -> Markup:
     from archinfer.constraints import constraints
 
+    known = kinds(answer.question)
     rows: list[list[str | Cell]] = [
-        [c.name, el("span", c.kind, class_=f"chip {c.kind}"), Cell(c.text, long=True)]
+        [
+            c.name,
+            el("span", known[c.name], class_=f"chip {known[c.name]}"),
+            Cell(CONDITIONS.get(c.name, c.text), long=True),
+        ]
         for c in constraints(answer.question)
     ]
     caption = "Every constraint that was applied"
@@ -467,7 +505,7 @@ def predict_page(rows: list[Row], overrides: tuple[str, ...] = (), command: str 
         )
         pictures = [figure(speeds_panel(fitting), "speeds"), figure(time, "time")]
         parts.append(section("Pictures", el("div", pictures, class_="pair")))
-        parts.append(section("Time of one token by term", _terms_table(times)))
+        parts.append(section("Time of one pass by term", _terms_table(times)))
     parts.append(_help(rows))
     parts.append(section("The models", [_about(row) for row in rows]))
     parts.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,9 +25,11 @@ from archinfer.report.chart import (
     Panel,
     Points,
     names_that_fit,
+    note_box,
+    overlap,
     text_width,
 )
-from archinfer.report.findings import kinds_of, plain_name
+from archinfer.report.findings import drawn, given_words, kinds, kinds_of, plain_name
 from archinfer.report.text import compact
 from archinfer.report.text import seconds as _plain_seconds
 
@@ -56,6 +59,8 @@ __all__ = [
 ]
 
 GRID = 44
+WIDTH = 430.0
+"""About how wide the axes of a panel are, in points."""
 NAMED = 9
 LEANING = 0.15
 MASSES = (0.5, 0.9, 0.99)
@@ -74,7 +79,13 @@ TERM_STYLES = {
 }
 """Colour and hatch of each term of the time, the same in every picture."""
 
+PER_NODE = (1, 2, 4)
+"""Layers a node of the lines in the picture of layers and nodes."""
+
 SHORT_NAMES = {"definition": "total = active"}
+WITHIN = "within habits"
+SHAPED = ("speed", "speed (not faster)", "throughput")
+"""Constraints of physics whose edges move with the depth and shape that habits allow."""
 
 
 def seconds(value: float) -> str:
@@ -118,7 +129,6 @@ def solve_chart(answer: Answer) -> Chart:
 
 def sizes_panel(answer: Answer) -> Panel:
     """Total against active parameters: region, edges, known models, what the user knows."""
-    from archinfer.constraints import constraints
     from archinfer.report.region import outlines
 
     region, question = answer.region, answer.question
@@ -126,9 +136,16 @@ def sizes_panel(answer: Answer) -> Panel:
     lows, highs = (np.concatenate([getattr(o, k) for o in found]) for k in ("low", "high"))
     actives = np.concatenate([o.active for o in found])
     # Room for the names of edges.
-    x = _roomy("active parameters", actives, 0.09, 0.09)
-    y = _roomy("total parameters", np.concatenate([lows, highs]), 0.06, 0.12)
     posterior = answer.posterior
+    totals = np.concatenate([lows, highs])
+    if posterior is not None and posterior.possible:
+        # The shading shows what it says only where all of it is in the picture.
+        actives, totals = (
+            np.append(v, posterior.quantiles(name, (0.005, 0.995)))
+            for v, name in ((actives, "active_params"), (totals, "total_params"))
+        )
+    x = _roomy("active parameters", actives, 0.09, 0.09)
+    y = _roomy("total parameters", totals, 0.06, 0.12)
     if posterior is not None and posterior.possible:
         marks: list[Mark] = [_density_cells(posterior, x, y)]
         said = "shading: posterior probability"
@@ -142,11 +159,12 @@ def sizes_panel(answer: Answer) -> Panel:
     corners = _union(found)
     closed = (*corners, corners[0])
     marks.append(Curve([c[0] for c in closed], [c[1] for c in closed], width=1.0))
-    kinds: dict[str, str] = {c.name: c.kind for c in constraints(question)}
+    known = _edge_kinds(answer)
     total, active = answer.ranges["total_params"], answer.ranges["active_params"]
     widest = _widest(found)
-    notes = [n for o in found for n in _edge_notes(o, o is widest, kinds)]
-    notes += _side_notes(corners, active.low.by, active.high.by, kinds, y)
+    notes = _apart([n for o in found for n in _edge_notes(o, o is widest, known, x)], x, y)
+    left, right = (_end_name(answer, "active_params", side) for side in ("low", "high"))
+    notes += _side_notes(corners, left, right, y)
     marks += _catalogue_marks(x, y, notes)
     marks += notes
     if question.total != ANY or question.active != ANY:
@@ -154,9 +172,9 @@ def sizes_panel(answer: Answer) -> Panel:
         marks.append(Box(*box, "what you said is known"))
     text = (
         f"Feasible total parameters from {compact(total.low.value)} to "
-        f"{compact(total.high.value)} ({total.high.by}) over active parameters from "
-        f"{compact(active.low.value)} ({active.low.by}) to {compact(active.high.value)} "
-        f"({active.high.by}); {said}."
+        f"{compact(total.high.value)}, {_end_name(answer, 'total_params', 'high')}, over active "
+        f"parameters from {compact(active.low.value)}, {left}, to {compact(active.high.value)}, "
+        f"{right}; {said}."
     )
     return Panel("Which sizes are possible", text, x, y, tuple(marks), "lower right")
 
@@ -241,13 +259,16 @@ def _density_cells(posterior: Posterior, x: Axis, y: Axis) -> Cells:
     active, weights = posterior.density("active_params")
     total, _ = posterior.density("total_params")
     asked = posterior.question.active, posterior.question.total
-    edges = [
-        np.geomspace(*_clipped(limits, axis), 37 if limits == ANY else 19)
-        for limits, axis in zip(asked, (x, y), strict=True)
-    ]
+    edges = []
+    for limits, axis, values in zip(asked, (x, y), (active, total), strict=True):
+        low, high = _clipped(limits, axis)
+        first, last = _extent(values, weights)
+        low, high = max(low, first), min(high, last)
+        edges.append(np.geomspace(low, max(high, 1.001 * low), 37 if limits == ANY else 19))
     mass, _, _ = np.histogram2d(active, total, bins=(edges[0], edges[1]), weights=weights)
+    there = _hull(mass > 0.0)
     for _ in range(2):
-        mass = _smooth(_smooth(mass).T).T
+        mass = np.where(there, _smooth(_smooth(mass).T).T, 0.0)
     mass = mass.T
     order = np.argsort(-mass, axis=None)
     held = np.cumsum(mass.ravel()[order])
@@ -263,7 +284,29 @@ def _density_cells(posterior: Posterior, x: Axis, y: Axis) -> Cells:
         MASS_COLOURS,
         tuple(f"{100 * m:.0f} %" for m in MASSES),
         "smallest area with that part of the posterior probability",
+        _not_below_active(edges[0], edges[1]),
     )
+
+
+def _hull(cells: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Cells with some before and some behind them, both in their row and in their column."""
+
+    def between(axis: int) -> NDArray[np.bool_]:
+        before = np.logical_or.accumulate(cells, axis=axis)
+        behind = np.flip(np.logical_or.accumulate(np.flip(cells, axis), axis=axis), axis)
+        return np.asarray(before & behind)
+
+    return between(0) & between(1)
+
+
+def _not_below_active(active: FloatArray, total: FloatArray) -> tuple[tuple[float, float], ...]:
+    """Corners of the part of the cells where the total is at least the active parameters."""
+    least, most = float(total[0]), float(total[-1])
+    first, last = float(active[0]), min(float(active[-1]), most)
+    if last <= first:
+        return ()
+    knots = sorted({first, min(max(least, first), last), last})
+    return (*((x, max(x, least)) for x in knots), (last, most), (first, most))
 
 
 def _smooth(mass: FloatArray) -> FloatArray:
@@ -272,13 +315,58 @@ def _smooth(mass: FloatArray) -> FloatArray:
     return np.asarray((padded[:-2] + 2.0 * padded[1:-1] + padded[2:]) / 4.0)
 
 
+def _edge_kinds(answer: Answer) -> dict[str, str]:
+    """Kind of each constraint as an edge: habits place the edges that depth and shape move."""
+    found = kinds(answer.question)
+    if answer.question.habits is None:
+        return found
+    return found | {n: WITHIN for n in found if n in SHAPED}
+
+
+def _end_name(answer: Answer, name: str, side: str) -> str:
+    """What draws an end of a range, with its kind where it is of one."""
+    by: str = getattr(answer.ranges[name], side).by
+    known = kinds(answer.question)
+    found = kinds_of(by, known)
+    if drawn(answer, name, side, known) == "within habits" and "habit" not in found:
+        return f"{plain_name(by)} ({WITHIN})"
+    # Of several together the names alone fill the height.
+    if len(found) > 1:
+        return plain_name(by)
+    kind = f" ({found[0]})" if found else ""
+    return f"{SHORT_NAMES.get(by, plain_name(by))}{kind}"
+
+
 def _named(by: str, kinds: dict[str, str]) -> str:
     kind = kinds.get(by, "")
     name = SHORT_NAMES.get(by, plain_name(by))
     return f"{name} ({kind})" if kind else name
 
 
-def _edge_notes(outline: Outline, widest: bool, kinds: dict[str, str]) -> list[Note]:
+def _beside(text: str, start: tuple[float, float], middle: tuple[float, float], x: Axis) -> Note:
+    """Left of where an edge starts, outside the region; above its middle where no room is left."""
+    if text_width(text, 11.0) + 8.0 < WIDTH * x.fraction(start[0]):
+        return Note(*start, text, "end", dx=-6.0, dy=-2.0)
+    return Note(*middle, text, dy=4.0)
+
+
+def _apart(notes: list[Note], x: Axis, y: Axis) -> list[Note]:
+    """The same notes, those that run along moved up or down until none lies on another."""
+    taken: list[tuple[float, float, float, float]] = []
+    found = []
+    for note in notes:
+        if note.angle:
+            found.append(note)
+            continue
+        tried = [replace(note, dy=note.dy + 13.0 * step) for step in (0, 1, -1, 2, -2, 3, -3)]
+        free = (n for n in tried if not any(overlap(note_box(n, x, y), t) for t in taken))
+        placed = next(free, note)
+        taken.append(note_box(placed, x, y))
+        found.append(placed)
+    return found
+
+
+def _edge_notes(outline: Outline, widest: bool, kinds: dict[str, str], x: Axis) -> list[Note]:
     """Names of the constraints along the edges of the total; shared edges only once."""
     active = outline.active.tolist()
     notes = []
@@ -286,11 +374,18 @@ def _edge_notes(outline: Outline, widest: bool, kinds: dict[str, str]) -> list[N
         (outline.high_by, outline.high, True),
         (outline.low_by, outline.low, False),
     ):
-        for name, start, stop in _runs(names):
-            own = above and name == "capacity"
-            if own:
-                text = f"{name}, {outline.weights}"
-                notes.append(Note(active[start], float(values[start]), text, "start", dy=4.0))
+        runs = _runs(names)
+        # Layers are whole, so capacity may let go and act again: one name is enough.
+        named = max(
+            (r for r in runs if r[0] == "capacity"), key=lambda r: r[2] - r[1], default=None
+        )
+        for name, start, stop in runs:
+            if above and name == "capacity":
+                if (name, start, stop) == named:
+                    text = f"{name}, {outline.weights}"
+                    middle = (start + stop - 1) // 2
+                    ends = (active[start], float(values[start]))
+                    notes.append(_beside(text, ends, (active[middle], float(values[middle])), x))
             elif widest and stop - start >= len(names) // 12:
                 middle = (start + stop - 1) // 2
                 at = active[middle], float(values[middle])
@@ -303,7 +398,6 @@ def _side_notes(
     corners: tuple[tuple[float, float], ...],
     left: str,
     right: str,
-    kinds: dict[str, str],
     y: Axis,
 ) -> list[Note]:
     """Names of the constraints at the two ends of the active parameters, along the edges.
@@ -312,15 +406,15 @@ def _side_notes(
     left.
     """
     notes = []
-    for pick, by, dx, hang in ((min, left, -8.0, 1.0), (max, right, 9.0, -1.0)):
+    for pick, by, dx, hang in ((min, left, -11.0, 1.0), (max, right, 11.0, -1.0)):
         at = pick(c[0] for c in corners)
         # An edge that leans a little counts as upright.
         side = [c[1] for c in corners if abs(math.log(c[0] / at)) < LEANING]
         middle = math.sqrt(min(side) * max(side))
-        long = text_width(_named(by, kinds), 11.0)
+        long = text_width(by, 11.0)
         over = long - 350.0 * (y.fraction(max(side)) - y.fraction(min(side)))
         dy = hang * max(over, 0.0) / 2.0
-        notes.append(Note(at, middle, _named(by, kinds), angle=90.0, dx=dx, dy=dy))
+        notes.append(Note(at, middle, by, angle=90.0, dx=dx, dy=dy))
     return notes
 
 
@@ -368,8 +462,6 @@ def _catalogue_marks(x: Axis, y: Axis, notes: list[Note]) -> list[Mark]:
 
 def nodes_panel(answer: Answer) -> Panel:
     """Layers against nodes: which pairs are feasible, and the largest total of each."""
-    from archinfer.constraints import constraints
-
     region, question = answer.region, answer.question
     slices = region.slices
     node, asked = question.hardware.node, question.nodes[1]
@@ -408,20 +500,21 @@ def nodes_panel(answer: Answer) -> Panel:
         told = "asked" if question.nodes_known else "at most were tried"
         word = f"{asked:,} {node}{'' if asked == 1 else 's'} {told}"
         marks.append(Note(x.high, asked, word, "end", dx=-3.0, dy=4.0))
+    span = answer.ranges["layers"]
+    for side, at, dx in (("low", columns[0], -9.0), ("high", columns[-1], 10.0)):
+        word = _end_name(answer, "layers", side)
+        crossed = [float(at) / held for held in PER_NODE] if question.hardware.spatial else []
+        marks.append(Note(float(at), _clear(word, crossed, top, y), word, angle=90.0, dx=dx))
     if question.hardware.spatial:
-        marks += _per_node(x, y, node, asked)
+        feasible = float(columns[0]), float(columns[-1])
+        words = [m for m in marks if isinstance(m, Note)]
+        marks += _per_node(x, y, node, asked, feasible, words)
     if posterior is not None and posterior.possible:
         marks.append(_draws(posterior, x, y))
-    span = answer.ranges["layers"]
-    kinds: dict[str, str] = {c.name: c.kind for c in constraints(question)}
-    for end, at, dx in ((span.low, columns[0], -7.0), (span.high, columns[-1], 9.0)):
-        kind = kinds_of(end.by, kinds)
-        # Of several together the names alone fill the height.
-        word = f"{plain_name(end.by)} ({kind[0]})" if len(kind) == 1 else plain_name(end.by)
-        marks.append(Note(float(at), 0.5 * top, word, angle=90.0, dx=dx))
     text = (
-        f"Feasible layers from {span.low.value:.0f} ({span.low.by}) to {span.high.value:.0f} "
-        f"({span.high.by}) on up to {asked:,} {node}s. Colour: the largest total parameters."
+        f"Feasible layers from {span.low.value:.0f}, {_end_name(answer, 'layers', 'low')}, to "
+        f"{span.high.value:.0f}, {_end_name(answer, 'layers', 'high')}, on up to {asked:,} "
+        f"{node}s. Colour: the largest total parameters."
     )
     return Panel(f"Layers and {node}s", text, x, y, tuple(marks))
 
@@ -433,20 +526,49 @@ def _edges(low: float, high: float, most: int = 128) -> FloatArray:
     return np.asarray(low - 0.5 + width * np.arange(count + 1))
 
 
-def _per_node(x: Axis, y: Axis, node: str, asked: int) -> list[Mark]:
-    """Lines of one, two and four layers a node."""
+def _clear(word: str, crossed: Sequence[float], top: float, y: Axis) -> float:
+    """Height near the middle at which an upright word is crossed by no line, if there is one."""
+    half = 0.5 * text_width(word, 11.0) / 350.0 * (y.high - y.low) + 0.01 * top
+    tried = sorted(np.linspace(half, max(top - half, half), 41), key=lambda v: abs(v - 0.5 * top))
+    free = (float(v) for v in tried if all(abs(v - c) > half for c in crossed))
+    return next(free, 0.5 * top)
+
+
+def _per_node(
+    x: Axis, y: Axis, node: str, asked: int, span: tuple[float, float], words: Sequence[Note]
+) -> list[Mark]:
+    """Lines of one, two and four layers a node, each named where no other word is.
+
+    Args:
+        x, y: axes.
+        node: what a node is called.
+        asked: nodes.
+        span: least and most feasible layers; the lines begin at the least.
+        words: notes that are there already.
+    """
     marks: list[Mark] = []
-    for held in (1, 2, 4):
-        first, last = x.low, min(x.high, asked * held)
+    taken = [note_box(n, x, y) for n in words]
+    for held in PER_NODE:
+        first, last = span[0], min(x.high, asked * held)
         if last <= first:
             continue
         marks.append(Curve([first, last], [first / held, last / held], "ink", DASHES[2], 1.2))
         text = f"{held} layer{'' if held == 1 else 's'} a {node}"
-        depth = first + 0.85 * (last - first)
-        if x.fraction(depth) < 0.7:
-            marks.append(Note(depth, depth / held, text, anchor="start", dx=6.0, dy=-6.0))
-        else:
-            marks.append(Note(depth, depth / held, text, anchor="end", dx=-6.0, dy=3.0))
+        ends = [min(last, span[1]), last]
+        tried = [
+            Note(depth, depth / held, text, anchor, dx=dx, dy=dy)
+            for end in ends
+            for share in (0.9, 0.8, 0.7, 0.6, 0.5)
+            for anchor, dx, dy in (("start", 6.0, -8.0), ("end", -6.0, 3.0))
+            for depth in [first + share * (end - first)]
+        ]
+        for note in tried:
+            box = note_box(note, x, y)
+            inside = box[0] > 0.0 and box[2] < WIDTH
+            if inside and not any(overlap(box, t) for t in taken):
+                taken.append(box)
+                marks.append(note)
+                break
     return marks
 
 
@@ -484,26 +606,35 @@ def posterior_panels(posterior: Posterior, legend: bool = True) -> tuple[Panel, 
         batch, prior_weights = posterior.prior
         before = getattr(batch, name)
         low, high = (float(v) for v in _weighted_quantiles(before, prior_weights, (0.005, 0.995)))
-        low, high = min(low, m.p05 / 1.2), max(high, m.p95 * 1.2)
-        edges = np.geomspace(low, high, 31)
+        first_value, last_value = (float(v) for v in _extent(values, weights))
+        low, high = min(low, m.p05 / 1.2, first_value), max(high, m.p95 * 1.2, last_value)
+        edges = _bins(low, high, whole=name in ("layers", "nodes"))
         after, prior = (
             np.histogram(v, bins=edges, weights=w)[0]
             for v, w in ((values, weights), (before, prior_weights))
         )
-        after, prior = _smooth(after[:, None])[:, 0], _smooth(prior[:, None])[:, 0]
         peak = float(max(after.max(), prior.max()))
+        half = 0.5 if name in ("layers", "nodes") else 0.0
+        x = np.repeat(edges, 2)[1:-1]
+        # A bin that reaches beyond the last draw ends there.
+        x_after = np.clip(x, first_value - half, last_value + half)
         first = legend and name == next(iter(posterior.marginals))
-        centres = np.sqrt(edges[1:] * edges[:-1])
-        zero = np.zeros(len(centres)).tolist()
         marks: list[Mark] = [
             Band(
-                centres.tolist(),
-                zero,
-                (100 * after).tolist(),
+                x_after.tolist(),
+                np.zeros(len(x)).tolist(),
+                np.repeat(100 * after, 2).tolist(),
                 "sky",
                 label="with the observation",
             ),
-            Curve(centres.tolist(), (100 * prior).tolist(), "ink", DASHES[1], 1.4, label="prior"),
+            Curve(
+                x.tolist(),
+                np.repeat(100 * prior, 2).tolist(),
+                "ink",
+                DASHES[1],
+                1.4,
+                label="prior",
+            ),
             Points(
                 [m.p50],
                 [106 * peak],
@@ -515,7 +646,7 @@ def posterior_panels(posterior: Posterior, legend: bool = True) -> tuple[Panel, 
         ]
         source = "nodes" if m.nodes_bits > m.speed_bits else "speed"
         verdict = (
-            "given"
+            given_words(posterior.question, name, m)
             if m.given
             else f"identified by the {source}"
             if m.identified
@@ -527,7 +658,7 @@ def posterior_panels(posterior: Posterior, legend: bool = True) -> tuple[Panel, 
                 f"90 % between {compact(m.p05)} and {compact(m.p95)}, median {compact(m.p50)}; "
                 f"{m.information_bits:.1f} bits learnt, {m.nodes_bits:.1f} from the nodes and "
                 f"{m.speed_bits:.1f} from the speed: {verdict}.",
-                Axis(NAMES[name], low, high),
+                Axis(NAMES[name], float(edges[0]), float(edges[-1])),
                 Axis("probability per bin in %", 0.0, (165 if first else 115) * peak, log=False),
                 tuple(marks),
                 legend="upper left" if first else "",
@@ -535,6 +666,20 @@ def posterior_panels(posterior: Posterior, legend: bool = True) -> tuple[Panel, 
             )
         )
     return tuple(panels)
+
+
+def _extent(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
+    """Least and largest draw that counts."""
+    counted = values[weights > 0.0]
+    return float(counted.min()), float(counted.max())
+
+
+def _bins(low: float, high: float, whole: bool) -> FloatArray:
+    """About thirty bins of equal ratio; of whole numbers each bin holds some, and all of them."""
+    edges = np.geomspace(low, high, 31)
+    if not whole:
+        return edges
+    return np.asarray(np.unique(np.round(np.append(edges, edges[-1] + 1.0))) - 0.5)
 
 
 def _weighted_quantiles(
@@ -545,6 +690,15 @@ def _weighted_quantiles(
     return quantiles(values, weights, at)
 
 
+def _time_unit(longest_s: float) -> tuple[float, str]:
+    """Units a second and their name: one for the axis and all words of a picture."""
+    return next(
+        (scale, unit)
+        for scale, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "µs"))
+        if scale * longest_s >= 1.0 or unit == "µs"
+    )
+
+
 def time_panel(title: str, time_s: dict[str, float]) -> Panel:
     """Waterfall: one pass, each term starting where the one before ends, largest first."""
     total = time_s["total"]
@@ -553,21 +707,22 @@ def time_panel(title: str, time_s: dict[str, float]) -> Panel:
     )
     names = (*(t for t, _ in terms), "total")
     starts = [0.0, *np.cumsum([v for _, v in terms]).tolist()]
-    micro = 1e6
+    scale, unit = _time_unit(total)
     y = list(range(len(names)))
     bars = Bars(
         y=y,
-        start=[*(micro * s for s in starts[:-1]), 0.0],
-        end=[*(micro * s for s in starts[1:]), micro * total],
+        start=[*(scale * s for s in starts[:-1]), 0.0],
+        end=[*(scale * s for s in starts[1:]), scale * total],
         colours=[*(TERM_STYLES[t][0] for t, _ in terms), "grey"],
         hatches=[*(TERM_STYLES[t][1] for t, _ in terms), ""],
-        texts=[f"{seconds(v)}, {v / total:.0%}" for _, v in terms] + [seconds(total)],
+        texts=[f"{scale * v:.3g} {unit}, {v / total:.0%}" for _, v in terms]
+        + [f"{scale * total:.3g} {unit}"],
     )
     words = ", ".join(f"{t} {seconds(v)} ({v / total:.0%})" for t, v in terms)
     return Panel(
         title,
         f"One pass takes {seconds(total)}: {words}.",
-        Axis("time of one pass in µs", 0.0, 1.3 * micro * total, log=False),
+        Axis(f"time of one pass in {unit}", 0.0, 1.3 * scale * total, log=False),
         Axis("", len(names) - 0.4, -0.6, log=False, categories=names),
         (bars,),
     )
@@ -575,13 +730,13 @@ def time_panel(title: str, time_s: dict[str, float]) -> Panel:
 
 def terms_panel(rows: list[tuple[str, dict[str, float]]]) -> Panel:
     """Several models: one bar each, its terms one after the other."""
-    micro = 1e6
+    scale, unit = _time_unit(max(time["total"] for _, time in rows))
     used = [t for t in TERM_STYLES if any(time[t] > 0.0 for _, time in rows)]
     starts = np.zeros(len(rows))
     marks: list[Mark] = []
     y = list(range(len(rows)))
     for term in used:
-        values = np.array([micro * time[term] for _, time in rows])
+        values = np.array([scale * time[term] for _, time in rows])
         colour, hatch = TERM_STYLES[term]
         marks.append(
             Bars(
@@ -596,14 +751,14 @@ def terms_panel(rows: list[tuple[str, dict[str, float]]]) -> Panel:
         starts = starts + values
     most = float(starts.max())
     marks += [
-        Note(float(s), i, seconds(time["total"]), anchor="start", dx=4.0, dy=-4.0)
+        Note(float(s), i, f"{scale * time['total']:.3g} {unit}", "start", dx=4.0, dy=-4.0)
         for (_, time), s, i in zip(rows, starts, y, strict=True)
     ]
     words = "; ".join(f"{name}: {seconds(time['total'])}" for name, time in rows)
     return Panel(
         "Time of one pass by term",
         f"Time of one pass. {words}.",
-        Axis("time of one pass in µs", 0.0, 1.2 * most, log=False),
+        Axis(f"time of one pass in {unit}", 0.0, 1.2 * most, log=False),
         Axis("", len(rows) - 0.4, -0.6, log=False, categories=tuple(name for name, _ in rows)),
         tuple(marks),
         "upper right",

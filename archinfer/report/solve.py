@@ -220,6 +220,18 @@ def short_rows(designs: tuple[Design, ...]) -> tuple[list[str], list[list[str]]]
     return headings, rows
 
 
+def rounding_text(answer: Answer) -> str:
+    """How far architectures may miss a single size that was asked for; "" where none was."""
+    from archinfer.designs import rounded
+
+    wide, single = rounded(answer.question)
+    if not single:
+        return ""
+    asked: float = getattr(answer.question, single[0])[0]
+    off = 100.0 * (getattr(wide, single[0])[1] / asked - 1.0)
+    return f"; within {off:.2g} % of the {' and '.join(single)} parameters asked"
+
+
 def needs_note(answer: Answer) -> str:
     """Why architectures are listed that need more or fewer accepted tokens than were allowed."""
     q = answer.question
@@ -359,7 +371,10 @@ def _print_architectures(console: Console, answer: Answer) -> None:
             return
         console.print("No buildable architecture of whole heads and experts lies in the region.\n")
         return
-    title = "Architectures that would work (experts: used/routed; needs: accepted tokens a pass)"
+    title = (
+        "Architectures that would work (experts: used/routed; needs: accepted tokens a pass"
+        f"{rounding_text(answer)})"
+    )
     print_table(console, title, headings, rows, optional=("hidden", "memory"))
     note = needs_note(answer)
     if note:

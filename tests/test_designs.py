@@ -1,0 +1,72 @@
+"""Concrete architectures of sizes that were given as single figures."""
+
+import math
+from typing import Any
+
+import pytest
+
+from archinfer.answer import answer
+from archinfer.constraints import Candidate, slacks
+from archinfer.designs import rounded
+from archinfer.formats import weight_format
+from archinfer.hardware import Hardware
+from archinfer.question import Question
+from tests import cli
+
+WSE3 = Hardware.load("wse-3")
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"total": (2e12, 2e12)},
+        {"active": (120e9, 120e9)},
+        {"observed": True, "active": (120e9, 120e9)},
+        {"observed": True, "active": (120e9, 120e9), "total": (2e12, 2e12), "layers": (100, 100)},
+        {"total": (671e9, 671e9), "active": (20e9, 60e9)},
+    ],
+    ids=["total", "active", "observed", "everything", "and a range"],
+)
+def test_a_single_size_has_architectures_that_round_to_it(known: dict[str, Any]) -> None:
+    question = Question(WSE3, **known)
+    found = answer(question)
+    assert found.feasible
+    assert found.architectures
+    assert found.sensitivity
+    for design in found.architectures:
+        for name in ("total", "active"):
+            low, high = getattr(question, name)
+            value = getattr(design, f"{name}_params")
+            assert 0.975 * low <= value <= 1.025 * high
+            if low < high:
+                assert low <= value <= high
+        # All that was not a single figure holds to the last digit.
+        free = question.without("total asked", "active asked")
+        candidate = Candidate(
+            free,
+            design.total_params,
+            design.active_params,
+            float(design.architecture.layers),
+            design.mapping,
+            weight_format(design.weights).bits,
+            None,
+            design.architecture.shape(),
+        )
+        assert min(float(s) for s in slacks(candidate).values()) >= 0.0
+        assert design.nodes <= question.nodes[1]
+
+
+def test_ranges_are_left_alone() -> None:
+    question = Question(WSE3, total=(1e12, 2e12))
+    assert rounded(question) == (question, ())
+    wide, single = rounded(question.with_(active=(100e9, 100e9)))
+    assert single == ("active",)
+    assert wide.total == question.total
+    assert math.prod(wide.active) == pytest.approx(1e22, rel=1e-3)
+
+
+def test_the_caption_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    single = cli.run(capsys, "solve", "--total", "2T").out
+    assert "within 2.5 % of the total parameters asked" in " ".join(single.split())
+    span = cli.run(capsys, "solve", "--total", "1.9T:2.1T").out
+    assert "parameters asked)" not in " ".join(span.split())
