@@ -274,7 +274,8 @@ def constraints(question: Question) -> tuple[Constraint, ...]:
             Constraint(
                 "speed (not faster)",
                 "physics",
-                "the model would have answered faster than observed",
+                "a pass takes long enough that the model would not have answered faster than "
+                "observed",
                 _not_faster,
             )
         )

@@ -44,12 +44,6 @@ LIKELY = (
     "hard habits, so they may reach beyond an end that a habit draws."
 )
 
-CONDITIONS = {
-    "speed (not faster)": "a pass takes long enough that the model would not have answered faster "
-    "than observed",
-}
-"""Constraints whose own text does not say what must hold."""
-
 
 def solve_page(answer: Answer, command: str = "") -> str:
     """What `archinfer solve` found, as an HTML document.
@@ -444,7 +438,7 @@ def _constraints(answer: Answer) -> Markup:
         [
             c.name,
             el("span", known[c.name], class_=f"chip {known[c.name]}"),
-            Cell(CONDITIONS.get(c.name, c.text), long=True),
+            Cell(c.text, long=True),
         ]
         for c in constraints(answer.question)
     ]
