@@ -282,7 +282,7 @@ def test_made_up_hardware_through_every_command(
         ["compare", "kimi-k2", "llama-3.1-8b", "--hardware", f"{path},{fitted}", "--nodes", "64"],
         ["solve", "--hardware", str(fitted), "--nodes", "16", "--observed", "300"],
         ["solve", *on, "--nodes", "16", "--report", str(tmp_path / "a.html")],
-        ["predict", "llama-3.1-8b", *on, "--plot", str(tmp_path / "a.svg")],
+        ["predict", "llama-3.1-8b", *on, "--report", str(tmp_path / "a.html")],
         ["solve", *on, "--nodes", "16", "--emit", str(tmp_path / "emitted")],
         ["predict", "llama-3.1-8b", *on, "--set", "memory.bandwidth=1 PB/s"],
     ]
