@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations
 from typing import Any
 
@@ -388,8 +388,16 @@ def _layers(region: Region) -> Interval:
     question = region.question
     low, high = float(region.slices.layers.min()), float(region.slices.layers.max())
 
+    # One solve answers for both ends.
+    beyond = np.array([v for v in (low - 1.0, high + 1.0) if v >= 1.0])
+
+    @cache
+    def opened(disabled: frozenset[str]) -> frozenset[float]:
+        found = solve(question.with_(disabled=disabled), beyond)
+        return frozenset(found.slices.layers.tolist())
+
     def stopped_by(layers: float) -> str:
-        return _blocking(question, lambda q: solve(q, np.array([layers])).feasible)
+        return _blocking(question, lambda q: layers in opened(q.disabled))
 
     asked_low, asked_high = np.ceil(question.layers[0]), np.floor(question.layers[1])
     if low == max(asked_low, 1.0):

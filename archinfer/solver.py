@@ -15,8 +15,8 @@ width moves with the mix of terms. With the log-standard deviation of each const
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -548,15 +548,22 @@ def _finish(
     high_by: NDArray[np.str_],
 ) -> Region:
     """Least and largest total of each slice, and what draws them."""
+    if np.any(slices.dense):
+
+        def of(part: Index) -> tuple[Slices, FloatArray, FloatArray, NDArray[np.str_], Any]:
+            return slices.take(part), a_low[part], a_high[part], low_by[part], high_by[part]
+
+        mixed = np.flatnonzero(~slices.dense)
+        alone = _finish_dense(question, *of(np.flatnonzero(slices.dense)))
+        return _joined(_finish(question, *of(mixed)), alone) if len(mixed) else alone
     f = _Functions(question, slices)
     every = np.arange(len(slices))
     x_low, x_high = np.log(a_low), np.log(a_high)
 
     # The largest total lies where sparsity * A meets capacity or speed, or at an end of A.
     top = a_low
-    limited = f.sparsity_high < np.inf
-    if np.any(limited):
-        sparsity = np.where(limited, f.sparsity_high, 1.0)
+    if np.all(f.sparsity_high < np.inf):
+        sparsity = f.sparsity_high
         root = last_nonnegative(
             lambda x, i: np.minimum(
                 np.log(np.maximum(f.capacity_total(np.exp(x), i), _TINY)) - np.log(sparsity[i]) - x,
@@ -565,7 +572,7 @@ def _finish(
             x_low,
             x_high,
         )
-        top = np.where(np.isfinite(root) & limited, np.exp(root), a_low)
+        top = np.where(np.isfinite(root), np.exp(root), a_low)
     low_at_top, total_high = _total_interval(f, top, every)
 
     # The least total lies where "not faster" lets go of N = sparsity_low * A, or at an end.
@@ -605,6 +612,40 @@ def _finish(
     )
 
 
+def _finish_dense(
+    question: Question,
+    slices: Slices,
+    a_low: FloatArray,
+    a_high: FloatArray,
+    low_by: NDArray[np.str_],
+    high_by: NDArray[np.str_],
+) -> Region:
+    """The same of dense models, whose total is what the active parameters are."""
+    f = _Functions(question, slices)
+    near = 1.0 + 1e-7
+    total_low_by = np.where(a_low <= f.total_low * near, "total asked", low_by)
+    total_high_by = np.where(a_high * near >= f.total_high, "total asked", high_by)
+    ends = (a_low, a_high, a_low, a_high)
+    return Region(
+        question, slices, a_low, a_high, low_by, high_by, *ends,
+        total_low_by.astype(str), total_high_by.astype(str),
+    )  # fmt: skip
+
+
+def _joined(first: Region, second: Region) -> Region:
+    """The slices of both, of one question."""
+
+    def both(name: str, of: Region | Slices, other: Region | Slices) -> NDArray[Any]:
+        return np.concatenate([getattr(of, name), getattr(other, name)])
+
+    slices = Slices(*(both(f.name, first.slices, second.slices) for f in fields(Slices)))
+    return Region(
+        first.question,
+        slices,
+        *(both(f.name, first, second) for f in fields(Region)[2:]),
+    )
+
+
 def _low_names(
     f: _Functions, total: FloatArray, active: FloatArray, active_by: NDArray[np.str_]
 ) -> NDArray[np.str_]:
@@ -637,8 +678,6 @@ def _high_names(
     # Sparsity lets the total grow with A: what stops A stops the total.
     stopped = habit & (active >= active_high * near)
     names[stopped] = np.char.add("sparsity with ", np.asarray(active_by, dtype=str))[stopped]
-    # Of a dense model the total is what the active parameters are.
-    names[f.slices.dense] = np.asarray(active_by, dtype=object)[f.slices.dense]
     if f.total_high < np.inf:
         names[total >= f.total_high * near] = "total asked"
     return names.astype(str)
