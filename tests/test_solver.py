@@ -34,12 +34,12 @@ PHYSICS = Question(WHOLE, habits=None, weights=("fp8",))
     [
         (FOUNDING, 40_000),
         (FOUNDING.with_(observed=True), 20_000),
-        (FOUNDING.with_(habits=None, nodes=(70, 100)), 20_000),
+        (FOUNDING.with_(habits=None, nodes=(70, 100)), 10_000),
         (FOUNDING.with_(nodes=(4, 20), concurrency=64, context_tokens=32_000), 10_000),
-        (Question(Hardware.load("b200"), nodes=(1, 64), tokens_per_s=60.0, concurrency=16), 10_000),
+        (Question(Hardware.load("b200"), nodes=(1, 64), tokens_per_s=60.0, concurrency=16), 4_000),
         (Question(Hardware.load("b200"), nodes=(8, 8), tokens_per_s=600.0, observed=True), 10_000),
-        (MANY_USERS.with_(rules=FamilyRules("mla")), 10_000),
-        (MANY_USERS.with_(rules=FamilyRules("mqa")), 10_000),
+        (MANY_USERS.with_(rules=FamilyRules("mla")), 5_000),
+        (MANY_USERS.with_(rules=FamilyRules("mqa")), 5_000),
     ],
     ids=[
         "founding",
@@ -234,7 +234,7 @@ def test_variants_are_answers_of_their_own() -> None:
 )
 def test_dense_models_against_brute_force(question: Question) -> None:
     region, rng = solve(question), np.random.default_rng(5)
-    n, name = 1500, question.weights[0]
+    n, name = 600, question.weights[0]
     bits = weight_format(name).bits
     active = np.exp(rng.uniform(np.log(2e8), np.log(2e12), n))
     layers = rng.integers(1, 140, n).astype(float)
