@@ -25,7 +25,7 @@ from archinfer.posterior import Batch
 from archinfer.prior import ShapePrior
 from archinfer.question import Question, Range
 from archinfer.shape import FloatArray, ModelShape, Number
-from archinfer.solver import widest_group
+from archinfer.solver import LAYERS_MAX, widest_group
 from archinfer.speculation import SpeculationLaw, speculative_time
 from archinfer.work import Memory, memory
 
@@ -59,10 +59,8 @@ NO_SPECULATION = 0.5
 POINT_TOLERANCE = 0.025
 """A single figure for total or active parameters stands for all that round to it: +-2.5 %."""
 
-LAYERS_CAP = 512
-"""Most layers considered where none are known: four times the deepest of the catalogue."""
 LAYERS_ASKED_CAP = 4096
-"""The same where they are."""
+"""Most layers considered where they are known; where not, as many as the solver looks at."""
 NODES_CAP = 4096
 """Most nodes considered before their number is known."""
 
@@ -183,7 +181,7 @@ class GenerativeModel:
             total_low, total_high = np.log(np.asarray(self.total))
             layers_low = np.log(max(np.ceil(self.question.layers[0]), 1.0) - 0.5)
             most = np.floor(self.question.layers[1])
-            most = min(most, LAYERS_ASKED_CAP) if most < np.inf else LAYERS_CAP
+            most = min(most, LAYERS_ASKED_CAP) if most < np.inf else LAYERS_MAX
             layers_high = np.log(most + 0.5)
         if own.sparsity is None:
             active_low, active_high = max(active_low, total_low), min(active_high, total_high)

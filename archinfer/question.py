@@ -13,6 +13,7 @@ from archinfer.errors import InputError, UnknownNameError
 from archinfer.family import FamilyRules, attention_rule
 from archinfer.formats import kv_format, weight_format
 from archinfer.hardware import USUAL_SOFTWARE
+from archinfer.limits import NODES_MOST
 
 if TYPE_CHECKING:
     from archinfer.hardware import Hardware
@@ -21,9 +22,6 @@ __all__ = ["Habits", "Question", "Range", "nodes_unknown"]
 
 Range = tuple[float, float]
 ANY: Range = (0.0, float("inf"))
-
-NODES_LIMIT = 100_000
-"""Most nodes that are looked at where nobody says how many there are."""
 
 UNKNOWN_NODES = 128
 UNKNOWN_MEMORY_BYTES = 88 * 44e9
@@ -34,7 +32,7 @@ are looked at as have that much together."""
 def nodes_unknown(hardware: Hardware) -> tuple[int, int]:
     """Fewest and most nodes to look at where nobody says how many there are."""
     enough = np.ceil(UNKNOWN_MEMORY_BYTES / np.asarray(hardware.usable_bytes, dtype=float))
-    return 1, max(UNKNOWN_NODES, min(int(enough), NODES_LIMIT))
+    return 1, max(UNKNOWN_NODES, min(int(enough), NODES_MOST))
 
 
 @dataclass(frozen=True, slots=True)

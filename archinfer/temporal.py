@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from archinfer.deployment import Mapping
 from archinfer.shape import DENSE_CHAIN, FloatArray, LayerGroup, ModelShape, Number
@@ -195,7 +196,7 @@ def _layer(rates: _Rates, group: LayerGroup, traffic: Traffic, batch: Number, ma
     once_s = payload_s(hardware, g, payload_bytes)
     sync, payload = steps * rates.latency_s, steps * once_s
     by_steps = sync + payload
-    routed = _is_routed(group) > 0.0
+    routed = _is_routed(group)
     if np.any(routed) and np.any(np.asarray(g) > 1.0):
         # Experts that stay whole: the busiest node reads its own, and tokens go out and come
         # back (k copies each, spread over the nodes), in place of one of the all-reduces.
@@ -244,9 +245,9 @@ def _layer(rates: _Rates, group: LayerGroup, traffic: Traffic, batch: Number, ma
     )
 
 
-def _is_routed(group: LayerGroup) -> FloatArray:
-    """1 where the layers have routed experts, 0 where they are dense."""
-    return np.asarray(np.asarray(group.routed_params) > 0.0, dtype=float)
+def _is_routed(group: LayerGroup) -> NDArray[np.bool_]:
+    """Where the layers have routed experts; False: dense."""
+    return np.asarray(np.asarray(group.routed_params) > 0.0)
 
 
 def temporal_time(
@@ -278,7 +279,8 @@ def temporal_time(
     sync, payload = over("sync"), over("payload")
     fixed_layers, calls = over("fixed"), over("calls")
     routed_fixed = sum(
-        (group.count * one.fixed * _is_routed(group) for group, one in layers), start=0.0
+        (group.count * np.where(_is_routed(group), one.fixed, 0.0) for group, one in layers),
+        start=0.0,
     )
     outside_bits = traffic.weight_bits if traffic.outside_bits is None else traffic.outside_bits
     head_read = shape.head_params * (outside_bits / 8.0) / (rates.read_bytes_per_s * g)
@@ -311,7 +313,7 @@ def temporal_time(
     crossing = 2.0 * _doublings(hardware, g) * hardware.link_latency_s / np.maximum(
         rates.latency_s, 1e-30
     )  # fmt: skip
-    last_routed = last.fixed * _is_routed(shape.groups[-1])
+    last_routed = np.where(_is_routed(shape.groups[-1]), last.fixed, 0.0)
     return TokenTime(
         weights=weights,
         kv=kv,

@@ -19,6 +19,16 @@ from archinfer.shape import Cache
 
 __all__ = ["GatedDelta", "KimiDelta", "Lightning", "Mamba1", "Mamba2", "ShortConv"]
 
+_DELTA_STEPS = (
+    "input projection",
+    "q/k norm",
+    "state times key",
+    "state times query",
+    "gated norm",
+    "output projection",
+)
+"""Dependent all-reduces of a delta rule: what the state holds of a key, then of a query."""
+
 
 @dataclass(frozen=True, slots=True)
 class GatedDelta(Memoryless):
@@ -80,14 +90,7 @@ class GatedDelta(Memoryless):
     @property
     def steps(self) -> tuple[str, ...]:
         """Dependent all-reduces, the branch's own norm not included."""
-        return (
-            "input projection",
-            "q/k norm",
-            "state times key",
-            "state times query",
-            "gated norm",
-            "output projection",
-        )
+        return _DELTA_STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +145,7 @@ class KimiDelta(Memoryless):
     @property
     def steps(self) -> tuple[str, ...]:
         """Dependent all-reduces; the decay's second matrix runs beside the q/k norm."""
-        return (
-            "input projection",
-            "q/k norm",
-            "state times key",
-            "state times query",
-            "gated norm",
-            "output projection",
-        )
+        return _DELTA_STEPS
 
 
 @dataclass(frozen=True, slots=True)
