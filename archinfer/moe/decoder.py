@@ -13,6 +13,8 @@ Every operation tells `count` what it moved and computed; `count` is None when n
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -34,9 +36,8 @@ attention scores of a long prompt need little memory."""
 
 def rms_norm(x: Array, weight: Array, eps: float, out: Array) -> None:
     """out = x / sqrt(mean(x^2) + eps) * weight over the last dimension (Zhang, Sennrich 2019)."""
-    np.multiply(x, x, out=out)
-    scale = np.add.reduce(out, axis=-1, keepdims=True)  # (..., 1)
-    scale /= x.shape[-1]
+    scale = np.matmul(x[..., None, :], x[..., :, None])[..., 0]  # (..., 1)
+    scale *= 1.0 / x.shape[-1]
     scale += eps
     np.sqrt(scale, out=scale)
     np.divide(x, scale, out=out)
@@ -44,29 +45,30 @@ def rms_norm(x: Array, weight: Array, eps: float, out: Array) -> None:
 
 
 def rotary_tables(config: MoEConfig, tokens: int) -> tuple[Array, Array]:
-    """Cosine and sine of position * theta^(-2 i / D), each (tokens, D / 2) (Su et al. 2021)."""
+    """Cosine and signed sine of position * theta^(-2 i / D), each (tokens, 2, D / 2) (Su et al.
+    2021): for the first half of a head, minus the sine, and for the second.
+    """
     half = config.head_dim // 2
     frequency = config.rope_theta ** (-np.arange(half) / half)  # (D / 2)
     angle = np.arange(tokens)[:, None] * frequency  # (tokens, D / 2)
-    return np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
+    cos, sin = np.cos(angle), np.sin(angle)
+    return (
+        np.stack([cos, cos], axis=1).astype(np.float32),
+        np.stack([-sin, sin], axis=1).astype(np.float32),
+    )
 
 
-def rotate(heads: Array, cos: Array, sin: Array, scratch: Array) -> None:
-    """Turn each pair (i, i + D/2) of every head by its position's angle, in place.
+def rotate(heads: Array, cos: Array, sin: Array, out: Array) -> None:
+    """out = each pair (i, i + D/2) of every head, turned by its position's angle.
 
     Args:
-        heads: (B, T, heads, D).
-        cos, sin: (T, 1, D / 2).
-        scratch: as `heads`.
+        heads: (B, T, heads, 2, D / 2), overwritten.
+        cos, sin: (T, 1, 2, D / 2), of `rotary_tables`.
+        out: as `heads`.
     """
-    half = heads.shape[-1] // 2
-    first, second = heads[..., :half], heads[..., half:]  # (B, T, heads, D / 2)
-    np.multiply(second, sin, out=scratch[..., :half])
-    np.multiply(first, sin, out=scratch[..., half:])
-    first *= cos
-    second *= cos
-    first -= scratch[..., :half]
-    second += scratch[..., half:]
+    np.multiply(heads[..., ::-1, :], sin, out=out)
+    heads *= cos
+    out += heads
 
 
 def softmax(x: Array) -> None:
@@ -95,8 +97,10 @@ def attend(
     if new > 1:
         by_token = scores.reshape(batch, groups, -1, new, cached)
         by_token[..., cached - new :] += mask
-    softmax(scores)
+    scores -= np.maximum.reduce(scores, axis=-1, keepdims=True)
+    np.exp(scores, out=scores)
     np.matmul(scores, values, out=out)
+    out /= np.add.reduce(scores, axis=-1, keepdims=True)  # (B, K, G * T, 1)
 
 
 def swiglu(gate_up: Array, out: Array) -> None:
@@ -125,8 +129,7 @@ def route(scores: Array, bias: Array, config: MoEConfig) -> tuple[NDArray[np.int
     """
     c = config
     if c.scoring == "softmax":
-        softmax(scores)
-        choice = scores
+        choice = scores  # a softmax keeps their order
     else:
         scores *= 0.5
         np.tanh(scores, out=scores)
@@ -135,10 +138,14 @@ def route(scores: Array, bias: Array, config: MoEConfig) -> tuple[NDArray[np.int
         choice = scores + bias
     if c.groups_per_token < c.expert_groups:
         choice = _keep_best_groups(choice, c)
-    k = c.experts_per_token
-    experts = np.argpartition(choice, c.experts - k, axis=1)[:, c.experts - k :]
-    weights = np.take_along_axis(scores, experts, axis=1)
-    if c.norm_topk_prob:
+    dropped = c.experts - c.experts_per_token
+    experts = np.argsort(choice, axis=1, kind="stable")[:, dropped:]
+    if c.scoring == "softmax" and not c.norm_topk_prob:
+        softmax(scores)
+    weights = scores[np.arange(len(scores))[:, None], experts]
+    if c.norm_topk_prob and c.scoring == "softmax":
+        softmax(weights)  # over the chosen ones: as that over all, divided by their sum
+    elif c.norm_topk_prob:
         weights /= np.add.reduce(weights, axis=1, keepdims=True)
     if c.routed_scaling_factor != 1.0:
         weights *= c.routed_scaling_factor
@@ -210,8 +217,12 @@ class Decoder:
         self.keys = [new(batch, c.kv_heads, c.head_dim, max_tokens) for _ in range(c.layers)]
         self.values = [new(batch, c.kv_heads, max_tokens, c.head_dim) for _ in range(c.layers)]
         cos, sin = rotary_tables(c, max_tokens)
-        self.cos, self.sin = cos[:, None, :], sin[:, None, :]  # (max_tokens, 1, D / 2)
+        self.cos, self.sin = cos[:, None], sin[:, None]  # (max_tokens, 1, 2, D / 2)
         self.mask = np.triu(np.full((self.chunk, self.chunk), -np.inf, np.float32), k=1)
+        self.head_norms = [  # of all queries, then all keys (Q + K, D): one operation for both
+            np.repeat([layer.query_norm, layer.key_norm], [c.heads, c.kv_heads], axis=0)
+            for layer in weights.layers
+        ]
         self.x = new(n, c.hidden_size)  # the residual stream
         self.normed = new(n, c.hidden_size)
         self.qkv = new(n, q_width + 2 * kv_width)
@@ -225,8 +236,7 @@ class Decoder:
         self.inner = new(n * width)
         self.router_scores = new(n, c.experts)
         slots = n * c.experts_per_token if c.moe_layers else 0
-        self.slots = np.arange(slots)
-        self.slot_order = np.empty_like(self.slots)
+        self.numbers = np.arange(n)[:, None]  # of the tokens of a pass
         self.expert_in = new(slots, c.hidden_size)
         self.expert_gate_up = new(slots, 2 * expert)
         self.expert_inner = new(slots, expert)
@@ -338,24 +348,25 @@ class Decoder:
         qkv = self._linear("qkv", normed, layer.qkv, self.qkv[:n], count)
 
         heads = qkv.reshape(self.batch, new, c.heads + 2 * c.kv_heads, c.head_dim)
-        turned = heads[:, :, : c.heads + c.kv_heads]  # queries and keys (B, T, Q + K, D)
-        scratch = self.turned[:n].reshape(turned.shape)
+        unturned = heads[:, :, : c.heads + c.kv_heads]  # queries and keys (B, T, Q + K, D)
+        turned = self.turned[:n].reshape(unturned.shape)
         if c.qk_norm:
-            for part, norm in (
-                (slice(0, c.heads), layer.query_norm),
-                (slice(c.heads, c.heads + c.kv_heads), layer.key_norm),
-            ):
-                rms_norm(turned[:, :, part], norm, c.rms_norm_eps, scratch[:, :, part])
-            turned[...] = scratch
+            rms_norm(unturned, self.head_norms[number], c.rms_norm_eps, turned)
+            unturned, turned = turned, unturned
             if count is not None:
                 read = layer.query_norm.nbytes + layer.key_norm.nbytes
                 count.operation("qk_norm", qkv, (qkv,), reductions=1, weight_bytes=read)
-        rotate(turned, self.cos[start:cached], self.sin[start:cached], scratch)
+        halves = (*unturned.shape[:-1], 2, c.head_dim // 2)
+        rotate(
+            unturned.reshape(halves),
+            self.cos[start:cached],
+            self.sin[start:cached],
+            turned.reshape(halves),
+        )
 
-        by_head = heads.transpose(0, 2, 1, 3)  # (B, Q + 2 K, T, D)
-        new_keys = by_head[:, c.heads : c.heads + c.kv_heads]
-        keys[..., start:cached] = new_keys.swapaxes(-1, -2)  # (B, K, D, T)
-        values[:, :, start:cached] = by_head[:, c.heads + c.kv_heads :]
+        by_head = turned.transpose(0, 2, 1, 3)  # (B, Q + K, T, D)
+        keys[..., start:cached] = by_head[:, c.heads :].swapaxes(-1, -2)  # (B, K, D, T)
+        values[:, :, start:cached] = heads[:, :, c.heads + c.kv_heads :].transpose(0, 2, 1, 3)
         if count is not None:
             written = n * c.kv_heads * c.head_dim * keys.itemsize
             count.operation("cache", keys, (qkv,), kv_write_bytes=written)
@@ -423,36 +434,35 @@ class Decoder:
         # A slot is a token at one of its experts; slots of the same expert stand together.
         slots = experts.size  # N * k
         by_expert = np.argsort(experts, axis=None, kind="stable")  # (N * k)
-        tokens_of_expert = np.bincount(experts.reshape(-1), minlength=c.experts)  # (E)
-        hit = np.flatnonzero(tokens_of_expert).tolist()
-        ends = np.cumsum(tokens_of_expert)[hit].tolist()
-        parts = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
+        token = by_expert // c.experts_per_token  # (N * k): whose each slot is
+        parts, at = [], 0  # each expert that was chosen, and its slots
+        for expert, same in itertools.groupby(experts.reshape(-1)[by_expert].tolist()):
+            end = at + len(list(same))
+            parts.append((expert, slice(at, end)))
+            at = end
         mine = self.expert_in[:slots]  # (N * k, H)
-        np.take(x, by_expert // c.experts_per_token, axis=0, out=mine, mode="clip")
+        np.take(x, token, axis=0, out=mine, mode="clip")
         if count is not None:
-            count.experts_hit.append(len(hit))
-            count.expert_calls += len(hit)
+            count.experts_hit.append(len(parts))
+            count.expert_calls += len(parts)
             count.operation("dispatch", mine, (x, weights), dispatch_bytes=mine.nbytes)
 
         # Each chosen expert once, for all of its tokens.
         gate_up, inner = self.expert_gate_up[:slots], self.expert_inner[:slots]
         result = self.expert_out[:slots]  # (N * k, H)
-        for expert, part in zip(hit, parts, strict=True):
+        for expert, part in parts:
             weight = layer.expert_gate_up[expert]  # (2 M, H)
             self._linear("experts", mine[part], weight, gate_up[part], count)
         swiglu(gate_up, inner)
         if count is not None:
             count.elementwise(inner, gate_up)
-        for expert, part in zip(hit, parts, strict=True):
+        for expert, part in parts:
             weight = layer.expert_down[expert]  # (H, M)
             self._linear("experts", inner[part], weight, result[part], count)
-        result *= weights.reshape(-1, 1)[by_expert]
 
-        # Back to the order of the tokens, and added up over the experts of each.
-        back = self.slot_order[:slots]
-        back[by_expert] = self.slots[:slots]
-        by_token = np.take(result, back, axis=0, out=mine, mode="clip")
-        np.add.reduce(by_token.reshape(len(x), -1, c.hidden_size), axis=1, out=out)
+        # Back to the tokens: each adds up what its slots hold, by the experts' weights.
+        is_of = self.numbers[: len(x)] == token  # (N, N * k)
+        np.dot(is_of * weights.reshape(-1)[by_expert], result, out=out)
         if count is not None:
             count.operation("combine", out, (result, weights), dispatch_bytes=result.nbytes)
 

@@ -1,11 +1,14 @@
 """Products of a few tokens with a large weight matrix, at the speed of memory where BLAS can.
 
-Measured on two cores with OpenBLAS 0.3.31, 16 MB matrices: one token streams at 22-26 GB/s;
+Measured on two cores with OpenBLAS 0.3.31: one token streams a matrix at 22-26 GB/s;
 matrix-matrix products of two to six tokens drop to 7-11 GB/s, since BLAS packs the weights into
-a second buffer, while row blocks that stay in cache, used for each token in turn, keep 11-19.
+a second buffer, while blocks that stay in cache, used for each token in turn, keep 11-19. A block
+that is too small for OpenBLAS to split runs on one core, at half the speed.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -13,10 +16,11 @@ from archinfer.moe.weights import Array
 
 __all__ = ["linear"]
 
-BLOCK = 1 << 19
-"""Weights of a row block: 2 MiB, which two cores' caches hold and BLAS still splits in two."""
+SPLIT = 480_000
+"""Weights of a block, at least: OpenBLAS splits a matrix-vector product from 460,800 on (its
+interface/gemv.c), and two cores' caches hold up to twice as many in float32."""
 FEW_TOKENS = 6
-"""Up to this many tokens, row blocks beat a matrix-matrix product."""
+"""Up to this many tokens, blocks beat a matrix-matrix product."""
 
 
 def linear(x: Array, weight: Array, out: Array, scratch: Array) -> None:
@@ -24,21 +28,35 @@ def linear(x: Array, weight: Array, out: Array, scratch: Array) -> None:
 
     Args:
         x: (tokens, inputs).
-        weight: (outputs, inputs), contiguous.
+        weight: (outputs, inputs), contiguous or the transpose of a contiguous matrix.
         out: (tokens, outputs), contiguous.
-        scratch: (at least tokens * outputs), used for many tokens only.
+        scratch: (at least tokens * outputs), used for several tokens only.
     """
     tokens, rows = out.shape
     if tokens == 1:
         np.dot(x, weight.T, out=out)
-    elif tokens <= FEW_TOKENS:
-        step = max(BLOCK // weight.shape[1], 1)
-        for at in range(0, rows, step):
-            block = weight[at : at + step]
-            for token in range(tokens):
-                np.dot(block, x[token], out=out[token, at : at + step])
-    else:
+    elif tokens > FEW_TOKENS:
         # (outputs, tokens): BLAS is faster with the long dimension as rows.
         transposed = scratch[: tokens * rows].reshape(rows, tokens)
         np.matmul(weight, x.T, out=transposed)
         out[...] = transposed.T
+    elif weight.flags.c_contiguous:
+        for part in _blocks(weight):
+            for token in range(tokens):
+                np.dot(weight[part], x[token], out=out[token, part])
+    else:
+        more = scratch[:rows]
+        for part in _blocks(weight.T):
+            for token in range(tokens):
+                into = more if part.start else out[token]
+                np.dot(x[token, part], weight.T[part], out=into)
+                if part.start:
+                    out[token] += more
+
+
+def _blocks(matrix: Array) -> Iterator[slice]:
+    """Rows of a matrix in equal blocks."""
+    rows = len(matrix)
+    count = max(matrix.size // SPLIT, 1)
+    for block in range(count):
+        yield slice(rows * block // count, rows * (block + 1) // count)

@@ -1,8 +1,9 @@
 """The numbers of a model: float32, seeded, one contiguous block of memory per layer.
 
 A decode step reads each weight once, from the start of a layer to its end, so the arrays lie in
-the order in which they are used. Matrices are stored (outputs, inputs): a product with one token
-is then a row-wise dot product that streams through memory.
+the order in which they are used. Matrices are (outputs, inputs), row by row: a product with one
+token is then a row-wise dot product that streams through memory. Where that makes short rows (an
+expert's way down from a small width), a matrix lies in memory the other way round.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ BLOCK = 1 << 22
 """Numbers drawn from one seed: small against a layer, so that threads share the work."""
 ALIGN = 16
 """Float32 numbers in a cache line of 64 bytes: every array starts on one."""
+LONG_ROW = 1024
+"""Numbers in a row from which on OpenBLAS reads at full speed; rows of half as many take 10 to
+15 % longer."""
 
 
 @dataclass(slots=True)
@@ -131,7 +135,7 @@ class Weights:
             else:
                 variance = 1.0 if kind == "embedding" else 1.0 / array.shape[-1]
                 mean, half_width = 0.0, math.sqrt(3.0 * variance)
-            flat = array.reshape(-1)
+            flat = _flat(array)
             jobs += [
                 (flat[at : at + BLOCK], mean, half_width, (seed, number, at // BLOCK))
                 for at in range(0, flat.size, BLOCK)
@@ -165,9 +169,18 @@ def _carve(shapes: dict[str, tuple[int, ...]]) -> dict[str, Array]:
     at = -(block.ctypes.data // block.itemsize) % ALIGN
     arrays = {}
     for name, shape in shapes.items():
-        arrays[name] = block[at : at + sizes[name]].reshape(shape)
+        memory = block[at : at + sizes[name]]
+        if len(shape) > 1 and shape[-1] < LONG_ROW <= shape[-2]:
+            arrays[name] = memory.reshape(*shape[:-2], shape[-1], shape[-2]).swapaxes(-1, -2)
+        else:
+            arrays[name] = memory.reshape(shape)
         at += -(-sizes[name] // ALIGN) * ALIGN
     return arrays
+
+
+def _flat(array: Array) -> Array:
+    """The numbers of an array from `_carve`, in the order of memory."""
+    return (array if array.flags.c_contiguous else array.swapaxes(-1, -2)).reshape(-1)
 
 
 def _fill(out: Array, mean: float, half_width: float, seed: tuple[int, int, int]) -> None:
