@@ -1,12 +1,14 @@
 """Decode speed against this machine's read bandwidth, both measured in the same run.
 
-A model with about 1 GB of active float32 weights decodes one token at a time; the bytes it reads
-are those that its own counters report. Between its tokens, in turns, the best of several kernels
-reads a plain buffer much larger than the last-level cache, and once a buffer of the same size as
-the active weights. Prints medians, and the fraction of the ceiling: of the kernel with the best
-median, against the step that followed it in the same round.
+A model with about 1 GB of active float32 weights decodes one token after the other; the bytes it
+reads are those that its own counters report. In each round it decodes a few tokens, then each of
+several kernels reads a plain buffer a few times, as large as the active weights and three times
+as large, then the model decodes again. The fraction of the ceiling is that of the median step of a
+round to the median reading, in the same round, of the kernel with the best median; printed is its
+median over the rounds, and beside it the fraction of the 5 % quantiles of all times, which is what
+`archinfer calibrate` calls the machine's speed. Exit code 0 where the first is at least 85 %.
 
-    python benchmarks/decode_bandwidth.py [--model deep] [--rounds 7] [--batch 1]
+    python benchmarks/decode_bandwidth.py [--model deep] [--rounds 9] [--batch 1]
 
 Waits for moments in which no other process computes (Linux), and drops rounds in which one did.
 Wants NumPy's own OpenBLAS kernels: where OPENBLAS_CORETYPE and
@@ -21,7 +23,6 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,13 +30,18 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from archinfer.bench import low
 from archinfer.moe import Counters, Decoder, MoEConfig, Weights
 from archinfer.moe.ceilings import buffer, read_kernels
 
 T = TypeVar("T")
 
 TARGET = 0.85
-CONTEXT = 512
+CONTEXT = 128
+STEPS = 6
+"""Tokens decoded one after the other, before and after a round's readings."""
+READINGS = 3
+"""Times that each kernel reads in a round."""
 
 
 MODELS = {
@@ -51,8 +57,21 @@ MODELS = {
         experts=8,
         experts_per_token=2,
     ),
+    # Many small experts, eighteen a token (Nemotron 3 Super uses 22 of 512), in layers as wide as
+    # Qwen3-Next's; few of them, so that 1 GB is active.
+    "fine": MoEConfig(
+        vocab_size=8192,
+        hidden_size=2048,
+        layers=5,
+        heads=16,
+        kv_heads=2,
+        head_dim=64,
+        moe_intermediate_size=384,
+        experts=64,
+        experts_per_token=18,
+    ),
     # In the depth that models of this width have: hidden_size / layers is 57, among the
-    # catalogue's 40 to 128, with many small experts as Qwen3 has them.
+    # catalogue's 40 to 128.
     "deep": MoEConfig(
         vocab_size=8192,
         hidden_size=1024,
@@ -126,8 +145,8 @@ class Quiet:
 def main() -> int:
     parser = argparse.ArgumentParser(description="decode speed against read bandwidth")
     parser.add_argument("--patience", type=float, default=300, help="seconds to wait for quiet")
-    parser.add_argument("--model", choices=MODELS, default="wide")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--model", choices=MODELS, default="fine")
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--buffer-gigabytes", type=float, default=3.0)
     args = parser.parse_args()
@@ -152,8 +171,8 @@ def main() -> int:
         decoder.position = CONTEXT
         decoder.decode(np.argmax(decoder.logits, axis=1))
 
-    decode_s: dict[tuple[str, int], list[float]] = {}
-    read_s: dict[tuple[str, int], list[float]] = {}
+    decode_s: list[list[float]] = []
+    read_s: dict[tuple[str, int], list[list[float]]] = {}
     quiet = Quiet([os.getpid()], args.patience)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         kernels = {
@@ -161,29 +180,37 @@ def main() -> int:
             for array in (memory, small)
             for name, kernel in read_kernels(array, pool).items()
         }
-        for _ in range(3):
-            step()
+
+        def once() -> tuple[list[float], dict[tuple[str, int], list[float]]]:
+            steps = [seconds(step) for _ in range(STEPS)]
+            reads = {
+                key: [seconds(kernel) for _ in range(READINGS)] for key, kernel in kernels.items()
+            }
+            return steps + [seconds(step) for _ in range(STEPS)], reads
+
+        once()
         for _ in range(args.rounds):
-            for key, kernel in kernels.items():
-                read_s.setdefault(key, []).append(quiet.run(partial(seconds, kernel)))
-                decode_s.setdefault(key, []).append(quiet.run(partial(seconds, step)))
-    speeds = {key: key[1] / float(np.median(times)) for key, times in read_s.items()}
-    for (name, size), speed in sorted(speeds.items(), key=lambda item: -item[1]):
-        print(f"  read {size / 1e9:.2f} GB by {name}: {speed / 1e9:.2f} GB/s")
-    ceiling = max(speeds, key=speeds.__getitem__)
-    steps = np.concatenate([*decode_s.values()])
-    pairs = np.array(read_s[ceiling]) / ceiling[1] / (np.array(decode_s[ceiling]) / moved)
-    low, achieved, high = np.quantile(pairs, [0.25, 0.5, 0.75])
-    print(f"read ceiling: {speeds[ceiling] / 1e9:.2f} GB/s")
+            steps, reads = quiet.run(once)
+            decode_s.append(steps)
+            for key, times in reads.items():
+                read_s.setdefault(key, []).append(times)
+    print("  GB/s of medians, of the 5 % quantiles of times")
+    usual = {key: key[1] / float(np.median(times)) for key, times in read_s.items()}
+    best = {key: key[1] / low(np.ravel(times)) for key, times in read_s.items()}
+    for key in sorted(usual, key=usual.__getitem__, reverse=True):
+        speeds = f"{usual[key] / 1e9:.2f}, {best[key] / 1e9:.2f}"
+        print(f"  read {key[1] / 1e9:.2f} GB by {key[0]}: {speeds}")
+    ceiling = max(usual, key=usual.__getitem__)
+    step_s = np.array(decode_s)  # (rounds, steps)
+    speed, fastest = moved / float(np.median(step_s)), moved / low(step_s.ravel())
+    print(f"  decode: {speed / 1e9:.2f}, {fastest / 1e9:.2f}")
+    read = ceiling[1] / np.median(read_s[ceiling], axis=1)  # (rounds)
+    of_read = moved / np.median(step_s, axis=1) / read  # (rounds)
+    lower, achieved, upper = np.quantile(of_read, [0.25, 0.5, 0.75])
     print(
-        f"decode: {1e3 * float(np.median(steps)):.1f} ms a step, "
-        f"{moved / float(np.median(steps)) / 1e9:.2f} GB/s; {achieved:.1%} of the ceiling in the "
-        f"same round (quartiles {low:.1%} to {high:.1%}; wanted: {TARGET:.0%})"
-    )
-    best = max(size / min(times) for (_, size), times in read_s.items())
-    print(
-        f"best against best: {moved / float(min(steps)) / 1e9:.2f} of {best / 1e9:.2f} GB/s, "
-        f"{moved / float(min(steps)) / best:.1%}"
+        f"decode reaches {achieved:.1%} of the read bandwidth in the same round (quartiles "
+        f"{lower:.1%} to {upper:.1%}; wanted: {TARGET:.0%}); quantile against quantile "
+        f"{fastest / max(best.values()):.1%}"
     )
     return 0 if achieved >= TARGET else 1
 

@@ -63,7 +63,8 @@ MODELS = {
             qk_norm=True,
         ),
     ),
-    # The same in the depth that models of that width have; the two above are 5 times as shallow.
+    # 1.05 GB in ninety small experts; and the same in the depth that models have.
+    "fine": ("mixtral", AT_1_GB["fine"]),
     "deep": ("qwen3_moe", AT_1_GB["deep"]),
     # A tenth of that: what a token costs beside reading weights.
     "small": (
