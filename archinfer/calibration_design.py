@@ -97,7 +97,7 @@ def point_bytes(point: Point) -> float:
     scores = c.heads * room
     widest = max(c.hidden_size, 2 * c.intermediate_size, 2 * c.moe_intermediate_size, VOCAB)
     slots = c.experts_per_token * (2 * c.hidden_size + 3 * c.moe_intermediate_size)
-    rotary = c.head_dim * room
+    rotary = 2 * c.head_dim * room
     return 4.0 * (point.batch * (cache + scores + 16 * widest + slots) + rotary)
 
 

@@ -10,8 +10,9 @@ scheduler. On one thread a byte is a byte.
 from __future__ import annotations
 
 import os
+from functools import cache
 
-__all__ = ["VARIABLES", "cores", "limit_threads", "with_all_cores"]
+__all__ = ["VARIABLES", "blas_threads", "cores", "limit_threads", "with_all_cores"]
 
 VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Read once by the libraries, when they are loaded."""
@@ -22,6 +23,13 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@cache
+def blas_threads() -> int:
+    """Threads of matrix products: what a library that is loaded now was told, else the cores."""
+    told = [os.environ.get(name, "") for name in VARIABLES]
+    return next((int(value) for value in told if value.isdecimal() and int(value)), cores())
 
 
 def limit_threads(threads: int) -> None:

@@ -2,8 +2,8 @@
 
 Measured on two cores with OpenBLAS 0.3.31: one token streams a matrix at 22-26 GB/s;
 matrix-matrix products of two to six tokens drop to 7-11 GB/s, since BLAS packs the weights into
-a second buffer, while blocks that stay in cache, used for each token in turn, keep 11-19. A block
-that is too small for OpenBLAS to split runs on one core, at half the speed.
+a second buffer, while blocks that stay in cache, used for each token in turn, keep 11-19. On
+several threads a block that is too small for OpenBLAS to split runs on one core, at half the speed.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from archinfer.moe.weights import Array
+from archinfer.threads import blas_threads
 
 __all__ = ["linear"]
 
+CACHED = 1 << 19
+"""Weights of a block on one thread, at most: 2 MiB, which a core's second-level cache holds."""
 SPLIT = 480_000
-"""Weights of a block, at least: OpenBLAS splits a matrix-vector product from 460,800 on (its
-interface/gemv.c), and two cores' caches hold up to twice as many in float32."""
+"""Weights of a block on several threads, at least: OpenBLAS splits a matrix-vector product from
+460,800 on (its interface/gemv.c). Less than twice as many, so that two caches hold it."""
 FEW_TOKENS = 6
 """Up to this many tokens, blocks beat a matrix-matrix product."""
 
@@ -57,6 +60,6 @@ def linear(x: Array, weight: Array, out: Array, scratch: Array) -> None:
 def _blocks(matrix: Array) -> Iterator[slice]:
     """Rows of a matrix in equal blocks."""
     rows = len(matrix)
-    count = max(matrix.size // SPLIT, 1)
+    count = -(-matrix.size // CACHED) if blas_threads() == 1 else max(matrix.size // SPLIT, 1)
     for block in range(count):
         yield slice(rows * block // count, rows * (block + 1) // count)

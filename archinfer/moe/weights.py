@@ -170,7 +170,8 @@ def _carve(shapes: dict[str, tuple[int, ...]]) -> dict[str, Array]:
     arrays = {}
     for name, shape in shapes.items():
         memory = block[at : at + sizes[name]]
-        if len(shape) > 1 and shape[-1] < LONG_ROW <= shape[-2]:
+        # Rows of the embedding are looked up, one by one.
+        if name != "embedding" and len(shape) > 1 and shape[-1] < LONG_ROW <= shape[-2]:
             arrays[name] = memory.reshape(*shape[:-2], shape[-1], shape[-2]).swapaxes(-1, -2)
         else:
             arrays[name] = memory.reshape(shape)
