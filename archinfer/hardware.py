@@ -282,6 +282,15 @@ class Hardware:
         """Names of the shipped profiles, sorted."""
         return sorted(path.stem for path in profile_folder().glob("*.yaml"))
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same figures and lack the same ones."""
+        if not isinstance(other, Hardware):
+            return NotImplemented
+        # A tuple compares by identity first, which makes a missing figure (NaN) equal to itself;
+        # the comparison that dataclasses generate does so before Python 3.13 only.
+        compared = [field.name for field in dataclasses.fields(self) if field.compare]
+        return [getattr(self, n) for n in compared] == [getattr(other, n) for n in compared]
+
     @classmethod
     def load(cls, name_or_path: str | os.PathLike[str]) -> Hardware:
         """A shipped profile by name, or any profile by path.
