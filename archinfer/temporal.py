@@ -199,7 +199,8 @@ def _layer(rates: _Rates, group: LayerGroup, traffic: Traffic, batch: Number, ma
     routed = _is_routed(group)
     if np.any(routed) and np.any(np.asarray(g) > 1.0):
         # Experts that stay whole: the busiest node reads its own, and tokens go out and come
-        # back (k copies each, spread over the nodes), in place of one of the all-reduces.
+        # back in place of one of the all-reduces. A node sends (g - 1) / g of the k copies of its
+        # g-th of the tokens out, and as much comes back: k / g of what that all-reduce carries.
         expert_s = (
             group.routed_params
             / group.experts
@@ -210,7 +211,7 @@ def _layer(rates: _Rates, group: LayerGroup, traffic: Traffic, batch: Number, ma
         )
         extra_s = (busiest_experts(hit, g) - hit / g) * expert_s
         share = np.minimum(group.experts_per_token / g, 1.0)
-        whole_payload = payload + (2.0 * share - 1.0) * once_s
+        whole_payload = payload + (share - 1.0) * once_s
         whole_sync = sync + rates.latency_s
         gain = (sync + payload) - (whole_sync + whole_payload + extra_s)
         chosen = gain > 0.0

@@ -229,6 +229,21 @@ def test_whole_experts_pay_for_large_batches_only() -> None:
     assert total(4096, False) > total(4096, True) == total(4096, None)
 
 
+def test_tokens_go_out_to_whole_experts_and_back() -> None:
+    """2,000 more users: bytes that a node sends for the attention, and both ways for k experts."""
+    g, k, more = 64, 4, 2000
+    hardware = GB200.with_constants({"reductions_per_layer": 2.0})
+    shape = load("gpt-oss-120b").shape()
+
+    def reductions(users: int) -> float:
+        mapping = Mapping(36.0, float(g), True)
+        return float(temporal_time(hardware, shape, mapping, Traffic(1000, users)).reductions)
+
+    vectors = more / g * (g - 1) * (2 + 2 * k / g)
+    sent = 36 * vectors * 2880 * 2 / hardware.scale_up_bandwidth_bytes_per_s
+    assert reductions(4000) - reductions(2000) == pytest.approx(sent)
+
+
 def test_a_latent_cache_is_read_whole_by_each_node() -> None:
     def kv(model: str, group: float) -> float:
         shape = load(model).shape()
