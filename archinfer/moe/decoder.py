@@ -30,6 +30,10 @@ PASS_TOKENS = 64
 """Tokens of one pass during prefill: enough to keep matrix products busy, few enough that the
 attention scores of a long prompt need little memory."""
 
+FEW_SUMS = 32
+"""Up to this many tokens, one product of (N, N k) numbers adds up what their experts answer; its
+work and memory grow with the square."""
+
 
 # ------------------------------------------------------------------------------ operations
 
@@ -461,8 +465,14 @@ class Decoder:
             self._linear("experts", inner[part], weight, result[part], count)
 
         # Back to the tokens: each adds up what its slots hold, by the experts' weights.
-        is_of = self.numbers[: len(x)] == token  # (N, N * k)
-        np.dot(is_of * weights.reshape(-1)[by_expert], result, out=out)
+        weight_of = weights.reshape(-1)[by_expert]  # (N * k)
+        if len(x) <= FEW_SUMS:
+            is_of = self.numbers[: len(x)] == token  # (N, N * k)
+            np.dot(is_of * weight_of, result, out=out)
+        else:
+            result *= weight_of[:, None]
+            mine[by_expert] = result
+            np.add.reduce(mine.reshape(len(x), -1, c.hidden_size), axis=1, out=out)
         if count is not None:
             count.operation("combine", out, (result, weights), dispatch_bytes=result.nbytes)
 
