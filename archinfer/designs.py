@@ -195,6 +195,7 @@ def evaluate(
         weight_format(weights).bits,
         outside_bits,
         shape,
+        weights_only=weight_format(weights).weights_only,
     )
     slack = {k: np.broadcast_to(v, (n,)) for k, v in slacks(candidate).items()}
     time = candidate.time

@@ -126,6 +126,7 @@ class GenerativeModel:
         self.kinds = kinds
         self.cells = _Cells.of(prior, formats, kinds)
         self.bits = np.array([weight_format(w).bits for w in question.weights])
+        self.weights_only = np.array([weight_format(w).weights_only for w in question.weights])
         self.concurrency = concurrency
         self.read_context = read_context
         self.law = law if question.speculation[1] > 1.0 else None
@@ -237,6 +238,20 @@ class GenerativeModel:
         # An array of rules: the family's formulas broadcast over it.
         return replace(self.question.rules, attention=kind, params_per_layer=cast(float, per_layer))
 
+    def _traffic(self, batch: Batch, mine: Index, shape: ModelShape) -> tuple[Memory, Traffic]:
+        q = self.question
+        form = batch.weights[mine].astype(np.intp)
+        users = batch.concurrency[mine]
+        stored = memory(shape, q.context_tokens, users, self.bits[form], q.kv_bits)
+        return stored, Traffic(
+            batch.context_tokens[mine],
+            users,
+            self.bits[form],
+            None,
+            q.kv_bits,
+            weights_only=self.weights_only[form],
+        )
+
     def _deploy(
         self,
         batch: Batch,
@@ -254,10 +269,7 @@ class GenerativeModel:
         layers = batch.layers[mine]
         dense = batch.moe[mine] == 0.0
         shape = family_shape(total, active, layers, self._rules(kind, per_layer), dense)
-        bits = self.bits[batch.weights[mine].astype(np.intp)]
-        users = batch.concurrency[mine]
-        stored = memory(shape, q.context_tokens, users, bits, q.kv_bits)
-        traffic = Traffic(batch.context_tokens[mine], users, bits, None, q.kv_bits)
+        stored, traffic = self._traffic(batch, mine, shape)
         if q.hardware.spatial:
             mapping, log_nodes = self._spatial_nodes(stored, layers, z[:, _FILL], limits)
             time = None
@@ -309,10 +321,7 @@ class GenerativeModel:
                 self._rules(kind, per_layer[at][:, None]),
                 batch.moe[row] == 0.0,
             )
-            bits = self.bits[batch.weights[row].astype(np.intp)]
-            users = batch.concurrency[row]
-            stored = memory(shape, q.context_tokens, users, bits, q.kv_bits)
-            traffic = Traffic(batch.context_tokens[row], users, bits, None, q.kv_bits)
+            stored, traffic = self._traffic(batch, row, shape)
             count = (len(mine),)
             placed = Mapping(
                 np.broadcast_to(mapping.layers_per_stage, count)[at][:, None],

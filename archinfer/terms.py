@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from archinfer.deployment import Mapping as NodeMapping
 from archinfer.shape import ModelShape, Number
@@ -28,6 +29,8 @@ class Traffic:
     outside_bits: Number | None = None
     kv_bits: float = 16
     draft_tokens: Number = 0
+    weights_only: bool | NDArray[np.bool_] = False
+    """No product takes weights of this format (`archinfer.formats`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,6 +207,19 @@ def test_narrow_weights_run_at_their_own_peak_or_are_unpacked() -> None:
     assert unpack_s_per_weight(Hardware.load("h100-sxm"), 4.5) > 0.0
 
 
+def test_integers_are_widened_where_floats_of_as_many_bits_are_not() -> None:
+    model = load("llama-3.1-70b")
+    older = dataclasses.replace(B200, peaks_flops=(("fp32", 7.5e13), ("bf16", 2.25e15)))
+
+    def seconds(hardware: Hardware, weights: str) -> float:
+        asked = Deployment(weights=weights, layout=Layout(2))
+        return float(predict(model, hardware, asked, changes=False).time.total)
+
+    for integers, floats in (("int4", "nvfp4"), ("int8", "fp8")):
+        assert seconds(B200, integers) == pytest.approx(seconds(older, floats), rel=1e-12)
+        assert seconds(B200, floats) < 0.9 * seconds(B200, integers)
+
+
 def test_busiest_node_against_throwing_experts() -> None:
     rng = np.random.default_rng(0)
     for hit, group in ((8, 8), (64, 8), (200, 64), (256, 72)):
