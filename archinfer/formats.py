@@ -22,7 +22,6 @@ __all__ = [
     "KvFormat",
     "WeightFormat",
     "kv_format",
-    "kv_format_names",
     "weight_format",
     "weight_format_names",
 ]
@@ -95,11 +94,6 @@ KV_FORMATS: dict[str, KvFormat] = {f.name: f for f in _KV}
 def weight_format_names() -> tuple[str, ...]:
     """Names of the weight formats, widest first."""
     return tuple(WEIGHT_FORMATS)
-
-
-def kv_format_names() -> tuple[str, ...]:
-    """Names of the KV-cache formats, widest first."""
-    return tuple(KV_FORMATS)
 
 
 def weight_format(name: str) -> WeightFormat:
