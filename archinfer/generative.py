@@ -23,7 +23,7 @@ from archinfer.noise import DEGREES, log_density
 from archinfer.placement import fewest
 from archinfer.posterior import Batch
 from archinfer.prior import ShapePrior
-from archinfer.question import Question, Range
+from archinfer.question import Question, Range, what_rounds_to
 from archinfer.shape import FloatArray, ModelShape, Number
 from archinfer.solver import LAYERS_MAX, widest_group
 from archinfer.speculation import SpeculationLaw, speculative_time
@@ -56,8 +56,6 @@ IDLE_MOST = 4.0
 CONCURRENCY_SPREAD = 32.0
 READ_CONTEXT_LOW = 1000.0
 NO_SPECULATION = 0.5
-POINT_TOLERANCE = 0.025
-"""A single figure for total or active parameters stands for all that round to it: +-2.5 %."""
 
 LAYERS_ASKED_CAP = 4096
 """Most layers considered where they are known; where not, as many as the solver looks at."""
@@ -96,13 +94,6 @@ class _Cells:
         return _Cells(moe, weights, attention, probability / probability.sum())
 
 
-def _point(limits: Range, tolerance: float) -> Range:
-    low, high = limits
-    if low == high:
-        return low * (1.0 - tolerance), high * (1.0 + tolerance)
-    return limits
-
-
 def _log_uniform(z: FloatArray, low: Number, high: Number) -> FloatArray:
     """Log-uniform in [low, high] from standard normal z."""
     return np.asarray(low * (np.asarray(high) / low) ** ndtr(z))
@@ -130,8 +121,8 @@ class GenerativeModel:
         self.concurrency = concurrency
         self.read_context = read_context
         self.law = law if question.speculation[1] > 1.0 else None
-        self.total = _point(question.total, POINT_TOLERANCE)
-        self.active = _point(question.active, POINT_TOLERANCE)
+        self.total = what_rounds_to(question.total)
+        self.active = what_rounds_to(question.active)
         groups = self.cells.moe * len(formats) + self.cells.weights
         factors, log_sds = np.array([s[1:] for s in question.softwares]).T
         self.software = factors, log_sds
@@ -271,7 +262,7 @@ class GenerativeModel:
         shape = family_shape(total, active, layers, self._rules(kind, per_layer), dense)
         stored, traffic = self._traffic(batch, mine, shape)
         if q.hardware.spatial:
-            mapping, log_nodes = self._spatial_nodes(stored, layers, z[:, _FILL], limits)
+            mapping, log_nodes = self._spatial_nodes(shape, stored, layers, z[:, _FILL], limits)
             time = None
             if speed:
                 time = decode_time(q.hardware, shape, stored, mapping, traffic)
@@ -341,12 +332,17 @@ class GenerativeModel:
         return np.where(used, self.law.spread_log_sd, 0.0)
 
     def _spatial_nodes(
-        self, stored: Memory, layers: FloatArray, z: FloatArray, limits: tuple[int, int]
+        self,
+        shape: ModelShape,
+        stored: Memory,
+        layers: FloatArray,
+        z: FloatArray,
+        limits: tuple[int, int],
     ) -> tuple[Mapping, FloatArray]:
         low, high = limits
-        held = np.floor(self.question.hardware.usable_bytes * layers / np.asarray(stored.total))
-        fits = held >= 1.0
-        needed = np.ceil(layers / np.clip(held, 1.0, layers))
+        least = fewest(self.question.hardware, shape, stored)[0]
+        fits = np.isfinite(least)
+        needed = np.where(fits, least, layers)
         # Those in use are ceil(L / m), m = ceil(L / bought): no more than `high` where m is at
         # least ceil(L / high), whatever else is bought.
         deepest = np.ceil(layers / high)
