@@ -231,7 +231,7 @@ def _layer(rates: _Rates, group: LayerGroup, traffic: Traffic, batch: Number, ma
         read = read + np.where(chosen, extra_s, 0.0)
         sync = np.where(chosen, whole_sync, sync)
         payload = np.where(chosen, whole_payload, payload)
-    kv = _kv_read_bytes(group, traffic, batch, g) / rates.kv_bytes_per_s
+    kv = _kv_bytes(group, traffic, batch, g) / rates.kv_bytes_per_s
     compute = one.flops / rates.flops_per_s(traffic.weight_bits, traffic.weights_only)
     beyond = np.maximum(compute - hardware.compute_overlap * (read + unpack + kv), 0.0)
     seen = np.where(beyond > 0.0, 1.0 - hardware.compute_overlap, 1.0)
@@ -357,13 +357,15 @@ def _kv_efficiency(hardware: Hardware) -> Number:
     return np.where(np.isnan(own), hardware.bandwidth_efficiency, own)
 
 
-def _kv_read_bytes(
-    group: LayerGroup, traffic: Traffic, batch: Number, group_size: Number
-) -> Number:
-    """Bytes of cache and state that the busiest node of a tensor-parallel group reads."""
+def _kv_bytes(group: LayerGroup, traffic: Traffic, batch: Number, group_size: Number) -> Number:
+    """Bytes of cache and state that the busiest node of a tensor-parallel group moves.
+
+    A state is read and written whole; of a cache one token is written, which is left out.
+    """
     read: Number = 0.0
     for cache in group.caches:
         alone = LayerGroup(count=1.0, shared_params=0.0, caches=(cache,))
         whole = layer_work(alone, traffic.context_tokens, batch, 0.0, traffic.kv_bits).kv_read_bytes
         read = read + whole * node_share(cache.shards, group_size)
-    return read + batch * group.state_bytes * node_share(group.state_shards, group_size)
+    state_bytes = 2.0 * batch * group.state_bytes  # read, and written back
+    return read + state_bytes * node_share(group.state_shards, group_size)

@@ -39,7 +39,8 @@ class TokenTime:
 
     Attributes:
         weights: reading (and multiplying) the weights of the layers.
-        kv: reading the KV cache and multiplying with it.
+        kv: reading the KV cache and multiplying with it; recurrent state likewise, and writing it
+            where reads and writes share the bandwidth (temporal).
         compute: what arithmetic takes beyond the memory time of the same layer.
         reductions: all-reduces among the cores or nodes that share a layer.
         fixed: time of a layer that depends on neither bytes nor region.

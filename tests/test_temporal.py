@@ -304,7 +304,7 @@ def test_memory_of_a_group_by_hand() -> None:
 
 @pytest.mark.parametrize("name", ["deepseek-v3", "llama-3.1-70b", "qwen3-next-80b-a3b", "kimi-k2"])
 def test_a_node_stores_what_it_reads(name: str) -> None:
-    """Where all of the context is read, one rule gives both (a state is read and written)."""
+    """Where all of the context is read, one rule gives both; a state is also written back."""
     shape, context, bandwidth = load(name).shape(), 4000, 1e12
     hardware = dataclasses.replace(B200, bandwidth_bytes_per_s=bandwidth).with_constants(
         {"bandwidth_efficiency": 1.0}
@@ -313,7 +313,10 @@ def test_a_node_stores_what_it_reads(name: str) -> None:
     for g in (1.0, 2.0, 8.0, 64.0):
         time = temporal_time(hardware, shape, Mapping(float(shape.layers), g), Traffic(context))
         held = memory(shape, context, 1, 16, 16).kv_held(g)
-        assert time.kv * bandwidth * g == pytest.approx(held)
+        states = tuple(dataclasses.replace(group, caches=()) for group in shape.groups)
+        state = memory(dataclasses.replace(shape, groups=states), context, 1, 16, 16).kv_held(g)
+        assert (state > 0.0) == name.startswith("qwen3-next")
+        assert time.kv * bandwidth * g == pytest.approx(held + state)
 
 
 def test_a_group_does_not_make_room_for_a_latent_cache() -> None:
