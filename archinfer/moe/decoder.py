@@ -400,6 +400,8 @@ class Decoder:
             read = self.batch * c.kv_heads * cached * c.head_dim * keys.itemsize
             count.elementwise(query, qkv)
             count.operation("scores", scores, (query, keys), 1, flops=flops, kv_read_bytes=read)
+            # Maximum and sum in the order of a wafer's kernels; here the sum may run beside the
+            # context, which is divided by it last.
             count.operation("softmax", scores, (scores,), reductions=2)
             count.operation(
                 "context", context, (scores, values), 1, flops=flops, kv_read_bytes=read
