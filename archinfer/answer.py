@@ -132,6 +132,7 @@ def sensitivity(question: Question, design: Design) -> tuple[Sensitivity, ...]:
             design.mapping,
             weight_format(design.weights).bits,
             dense=(total == active) & (design.total_params == design.active_params),
+            weights_only=weight_format(design.weights).weights_only,
         )
         family = np.asarray(tokens_per_s(candidate.time))
         speeds = np.where(active <= total, family / family[1] / design.time_s["total"], np.nan)

@@ -201,7 +201,14 @@ def compare_with(
     }
     parts = {cause: (unknown[cause] - known[cause]) / mean_s for cause in known}
     bits = weight_format(weights).bits
-    traffic = Traffic(asked.context_tokens, 1, bits, None, asked.kv_bits)
+    traffic = Traffic(
+        asked.context_tokens,
+        1,
+        bits,
+        None,
+        asked.kv_bits,
+        weights_only=weight_format(weights).weights_only,
+    )
     stored = memory(reference, asked.context_tokens, 1, bits, asked.kv_bits)
     deployed = _Deployed(reference, stored, traffic, mapping, time)
     accepted, gained, chance = np.empty((3, len(kept)))

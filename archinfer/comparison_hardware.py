@@ -15,6 +15,7 @@ import numpy as np
 
 from archinfer.cost import speed_range
 from archinfer.deployment import Deployment, Mapping
+from archinfer.formats import weight_format
 from archinfer.placement import candidates
 from archinfer.prediction import Prediction, predict
 from archinfer.roofline import roofline_tokens_per_s
@@ -147,6 +148,7 @@ def _traffic(p: Prediction) -> Traffic:
         outside_bits=p.outside_bits,
         kv_bits=asked.kv_bits,
         draft_tokens=asked.draft_tokens,
+        weights_only=weight_format(p.weights).weights_only,
     )
 
 

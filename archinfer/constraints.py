@@ -48,6 +48,7 @@ class Candidate:
         mapping: where the layers are.
         weight_bits: bits of a weight, scales included.
         outside_bits: bits of embedding and head; None: as `weight_bits`.
+        weights_only: as in `Traffic`.
         dense: which are the family's dense members (see `family_shape`).
     """
 
@@ -62,6 +63,7 @@ class Candidate:
         outside_bits: Number | None = None,
         shape: ModelShape | None = None,
         dense: bool | NDArray[np.bool_] = False,
+        weights_only: bool | NDArray[np.bool_] = False,
     ) -> None:
         self.question = question
         self.total = total
@@ -72,6 +74,7 @@ class Candidate:
         self.outside_bits = outside_bits
         self._shape = shape
         self.dense = dense
+        self.weights_only = weights_only
 
     @cached_property
     def shape(self) -> ModelShape:
@@ -98,7 +101,12 @@ class Candidate:
         """Time of one decode pass by term."""
         q = self.question
         traffic = Traffic(
-            q.context_tokens, q.concurrency, self.weight_bits, self.outside_bits, q.kv_bits
+            q.context_tokens,
+            q.concurrency,
+            self.weight_bits,
+            self.outside_bits,
+            q.kv_bits,
+            weights_only=self.weights_only,
         )
         return decode_time(q.hardware, self.shape, self.memory, self.mapping, traffic)
 

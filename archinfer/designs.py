@@ -21,7 +21,7 @@ from archinfer.cost import TERMS, speed_range
 from archinfer.deployment import Mapping
 from archinfer.errors import InputError
 from archinfer.formats import weight_format
-from archinfer.question import Question
+from archinfer.question import Question, what_rounds_to
 from archinfer.solver import Region, placements, solve
 
 __all__ = ["Design", "build", "designs", "evaluate", "rounded"]
@@ -195,6 +195,7 @@ def evaluate(
         weight_format(weights).bits,
         outside_bits,
         shape,
+        weights_only=weight_format(weights).weights_only,
     )
     slack = {k: np.broadcast_to(v, (n,)) for k, v in slacks(candidate).items()}
     time = candidate.time
@@ -242,11 +243,7 @@ def rounded(question: Question) -> tuple[Question, tuple[str, ...]]:
     )
     if not single:
         return question, ()
-    from archinfer.generative import POINT_TOLERANCE
-
-    ends = np.array([1.0 - POINT_TOLERANCE, 1.0 + POINT_TOLERANCE])
-    wide = {n: tuple(float(v) for v in getattr(question, n)[0] * ends) for n in single}
-    return question.with_(**wide), single
+    return question.with_(**{n: what_rounds_to(getattr(question, n)) for n in single}), single
 
 
 def designs(region: Region, count: int = 8) -> list[Design]:

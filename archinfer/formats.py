@@ -22,7 +22,6 @@ __all__ = [
     "KvFormat",
     "WeightFormat",
     "kv_format",
-    "kv_format_names",
     "weight_format",
     "weight_format_names",
 ]
@@ -35,16 +34,15 @@ class WeightFormat:
     Attributes:
         name: the name a user types.
         bits: mean bits of one weight, scales included.
-        compute_format: number format of the matrix products that natively take such weights:
-            `fp32`, `fp16`, `bf16`, `fp8`, `int8` or `fp4`. Integer 4-bit formats hold weights
-            only and are widened to 16 bits before the product.
         note: what the bits are made of.
+        weights_only: no product takes such numbers: they are widened to 16 bits first. Integers,
+            which kernels for decoding (GPTQ, AWQ, gpt-fast) do not multiply.
     """
 
     name: str
     bits: float
-    compute_format: str
     note: str
+    weights_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +55,17 @@ class KvFormat:
 
 
 _WEIGHTS = (
-    WeightFormat("fp32", 32.0, "fp32", "32 bits"),
-    WeightFormat("bf16", 16.0, "bf16", "16 bits"),
-    WeightFormat("fp16", 16.0, "fp16", "16 bits"),
-    WeightFormat("fp8", 8.0, "fp8", "8 bits; one scale a tensor or channel, negligible"),
-    WeightFormat(
-        "fp8-block", 8.0 + 32 / (128 * 128), "fp8", "8 bits, a 32-bit scale per 128 x 128 block"
-    ),
-    WeightFormat("int8", 8.0, "int8", "8 bits; one scale a channel, negligible"),
-    WeightFormat("mxfp8", 8.0 + 8 / 32, "fp8", "8 bits, an 8-bit scale per 32 weights"),
-    WeightFormat("mxfp4", 4.0 + 8 / 32, "fp4", "4 bits, an 8-bit scale per 32 weights"),
-    WeightFormat("nvfp4", 4.0 + 8 / 16, "fp4", "4 bits, an 8-bit scale per 16 weights"),
-    WeightFormat("int4", 4.0 + 16 / 32, "bf16", "4 bits, a 16-bit scale per 32 weights"),
-    WeightFormat("int4-g128", 4.0 + 16 / 128, "bf16", "4 bits, a 16-bit scale per 128 weights"),
+    WeightFormat("fp32", 32.0, "32 bits"),
+    WeightFormat("bf16", 16.0, "16 bits"),
+    WeightFormat("fp16", 16.0, "16 bits"),
+    WeightFormat("fp8", 8.0, "8 bits; one scale a tensor or channel, negligible"),
+    WeightFormat("fp8-block", 8.0 + 32 / (128 * 128), "8 bits, a 32-bit scale per 128 x 128 block"),
+    WeightFormat("int8", 8.0, "8 bits; one scale a channel, negligible", True),
+    WeightFormat("mxfp8", 8.0 + 8 / 32, "8 bits, an 8-bit scale per 32 weights"),
+    WeightFormat("mxfp4", 4.0 + 8 / 32, "4 bits, an 8-bit scale per 32 weights"),
+    WeightFormat("nvfp4", 4.0 + 8 / 16, "4 bits, an 8-bit scale per 16 weights"),
+    WeightFormat("int4", 4.0 + 16 / 32, "4 bits, a 16-bit scale per 32 weights", True),
+    WeightFormat("int4-g128", 4.0 + 16 / 128, "4 bits, a 16-bit scale per 128 weights", True),
 )
 
 _ALIASES = {
@@ -98,11 +94,6 @@ KV_FORMATS: dict[str, KvFormat] = {f.name: f for f in _KV}
 def weight_format_names() -> tuple[str, ...]:
     """Names of the weight formats, widest first."""
     return tuple(WEIGHT_FORMATS)
-
-
-def kv_format_names() -> tuple[str, ...]:
-    """Names of the KV-cache formats, widest first."""
-    return tuple(KV_FORMATS)
 
 
 def weight_format(name: str) -> WeightFormat:

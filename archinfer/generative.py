@@ -23,7 +23,7 @@ from archinfer.noise import DEGREES, log_density
 from archinfer.placement import fewest
 from archinfer.posterior import Batch
 from archinfer.prior import ShapePrior
-from archinfer.question import Question, Range
+from archinfer.question import Question, Range, what_rounds_to
 from archinfer.shape import FloatArray, ModelShape, Number
 from archinfer.solver import LAYERS_MAX, widest_group
 from archinfer.speculation import SpeculationLaw, speculative_time
@@ -56,8 +56,6 @@ IDLE_MOST = 4.0
 CONCURRENCY_SPREAD = 32.0
 READ_CONTEXT_LOW = 1000.0
 NO_SPECULATION = 0.5
-POINT_TOLERANCE = 0.025
-"""A single figure for total or active parameters stands for all that round to it: +-2.5 %."""
 
 LAYERS_ASKED_CAP = 4096
 """Most layers considered where they are known; where not, as many as the solver looks at."""
@@ -96,13 +94,6 @@ class _Cells:
         return _Cells(moe, weights, attention, probability / probability.sum())
 
 
-def _point(limits: Range, tolerance: float) -> Range:
-    low, high = limits
-    if low == high:
-        return low * (1.0 - tolerance), high * (1.0 + tolerance)
-    return limits
-
-
 def _log_uniform(z: FloatArray, low: Number, high: Number) -> FloatArray:
     """Log-uniform in [low, high] from standard normal z."""
     return np.asarray(low * (np.asarray(high) / low) ** ndtr(z))
@@ -126,11 +117,12 @@ class GenerativeModel:
         self.kinds = kinds
         self.cells = _Cells.of(prior, formats, kinds)
         self.bits = np.array([weight_format(w).bits for w in question.weights])
+        self.weights_only = np.array([weight_format(w).weights_only for w in question.weights])
         self.concurrency = concurrency
         self.read_context = read_context
         self.law = law if question.speculation[1] > 1.0 else None
-        self.total = _point(question.total, POINT_TOLERANCE)
-        self.active = _point(question.active, POINT_TOLERANCE)
+        self.total = what_rounds_to(question.total)
+        self.active = what_rounds_to(question.active)
         groups = self.cells.moe * len(formats) + self.cells.weights
         factors, log_sds = np.array([s[1:] for s in question.softwares]).T
         self.software = factors, log_sds
@@ -237,6 +229,20 @@ class GenerativeModel:
         # An array of rules: the family's formulas broadcast over it.
         return replace(self.question.rules, attention=kind, params_per_layer=cast(float, per_layer))
 
+    def _traffic(self, batch: Batch, mine: Index, shape: ModelShape) -> tuple[Memory, Traffic]:
+        q = self.question
+        form = batch.weights[mine].astype(np.intp)
+        users = batch.concurrency[mine]
+        stored = memory(shape, q.context_tokens, users, self.bits[form], q.kv_bits)
+        return stored, Traffic(
+            batch.context_tokens[mine],
+            users,
+            self.bits[form],
+            None,
+            q.kv_bits,
+            weights_only=self.weights_only[form],
+        )
+
     def _deploy(
         self,
         batch: Batch,
@@ -254,12 +260,9 @@ class GenerativeModel:
         layers = batch.layers[mine]
         dense = batch.moe[mine] == 0.0
         shape = family_shape(total, active, layers, self._rules(kind, per_layer), dense)
-        bits = self.bits[batch.weights[mine].astype(np.intp)]
-        users = batch.concurrency[mine]
-        stored = memory(shape, q.context_tokens, users, bits, q.kv_bits)
-        traffic = Traffic(batch.context_tokens[mine], users, bits, None, q.kv_bits)
+        stored, traffic = self._traffic(batch, mine, shape)
         if q.hardware.spatial:
-            mapping, log_nodes = self._spatial_nodes(stored, layers, z[:, _FILL], limits)
+            mapping, log_nodes = self._spatial_nodes(shape, stored, layers, z[:, _FILL], limits)
             time = None
             if speed:
                 time = decode_time(q.hardware, shape, stored, mapping, traffic)
@@ -309,10 +312,7 @@ class GenerativeModel:
                 self._rules(kind, per_layer[at][:, None]),
                 batch.moe[row] == 0.0,
             )
-            bits = self.bits[batch.weights[row].astype(np.intp)]
-            users = batch.concurrency[row]
-            stored = memory(shape, q.context_tokens, users, bits, q.kv_bits)
-            traffic = Traffic(batch.context_tokens[row], users, bits, None, q.kv_bits)
+            stored, traffic = self._traffic(batch, row, shape)
             count = (len(mine),)
             placed = Mapping(
                 np.broadcast_to(mapping.layers_per_stage, count)[at][:, None],
@@ -332,12 +332,17 @@ class GenerativeModel:
         return np.where(used, self.law.spread_log_sd, 0.0)
 
     def _spatial_nodes(
-        self, stored: Memory, layers: FloatArray, z: FloatArray, limits: tuple[int, int]
+        self,
+        shape: ModelShape,
+        stored: Memory,
+        layers: FloatArray,
+        z: FloatArray,
+        limits: tuple[int, int],
     ) -> tuple[Mapping, FloatArray]:
         low, high = limits
-        held = np.floor(self.question.hardware.usable_bytes * layers / np.asarray(stored.total))
-        fits = held >= 1.0
-        needed = np.ceil(layers / np.clip(held, 1.0, layers))
+        least = fewest(self.question.hardware, shape, stored)[0]
+        fits = np.isfinite(least)
+        needed = np.where(fits, least, layers)
         # Those in use are ceil(L / m), m = ceil(L / bought): no more than `high` where m is at
         # least ceil(L / high), whatever else is bought.
         deepest = np.ceil(layers / high)

@@ -167,7 +167,7 @@ def profile_data(
             "fixed_time_per_token": constant("fixed_time_per_token", 50e-6),
             "compute_overlap": {
                 "value": 0,
-                "source": "archinfer/moe: a block of rows is read, then used again from cache "
+                "source": "archinfer/moe: a block of weights is read, then used again from cache "
                 "for each further token",
             },
             "model_error": {

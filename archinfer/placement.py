@@ -102,6 +102,7 @@ def _asked(deployment: Deployment, outside_bits: float | None) -> tuple[float, T
         outside_bits=outside_bits,
         kv_bits=deployment.kv_bits,
         draft_tokens=deployment.draft_tokens,
+        weights_only=weight_format(deployment.weights or "bf16").weights_only,
     )
 
 

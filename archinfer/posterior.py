@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from archinfer.information import (
 from archinfer.question import Question
 from archinfer.shape import FloatArray, Number
 from archinfer.speculation import SpeculationLaw
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "FACTS",

@@ -303,6 +303,7 @@ def _asked(model: Architecture | ModelShape, deployment: Deployment) -> _Asked:
         outside_bits=outside_bits,
         kv_bits=deployment.kv_bits,
         draft_tokens=deployment.draft_tokens,
+        weights_only=weight_format(weights).weights_only,
     )
     stored = memory(
         shape,

@@ -18,10 +18,13 @@ from archinfer.limits import NODES_MOST
 if TYPE_CHECKING:
     from archinfer.hardware import Hardware
 
-__all__ = ["Habits", "Question", "Range", "nodes_unknown"]
+__all__ = ["Habits", "Question", "Range", "nodes_unknown", "what_rounds_to"]
 
 Range = tuple[float, float]
 ANY: Range = (0.0, float("inf"))
+
+POINT_TOLERANCE = 0.025
+"""A single figure for total or active parameters stands for all that round to it: +-2.5 %."""
 
 UNKNOWN_NODES = 128
 UNKNOWN_MEMORY_BYTES = 88 * 44e9
@@ -33,6 +36,14 @@ def nodes_unknown(hardware: Hardware) -> tuple[int, int]:
     """Fewest and most nodes to look at where nobody says how many there are."""
     enough = np.ceil(UNKNOWN_MEMORY_BYTES / np.asarray(hardware.usable_bytes, dtype=float))
     return 1, max(UNKNOWN_NODES, min(int(enough), NODES_MOST))
+
+
+def what_rounds_to(limits: Range) -> Range:
+    """A single figure of size widened by `POINT_TOLERANCE`; a range stays as it is."""
+    low, high = limits
+    if low == high:
+        return low * (1.0 - POINT_TOLERANCE), high * (1.0 + POINT_TOLERANCE)
+    return limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,7 @@ class Slices:
 
     def candidate(self, question: Question, total: FloatArray, active: FloatArray) -> Candidate:
         """One model in each slice."""
+        weights_only = np.array([weight_format(w).weights_only for w in question.weights])
         return Candidate(
             question,
             total,
@@ -96,6 +97,7 @@ class Slices:
             self.mapping,
             self.weight_bits,
             dense=self.dense,
+            weights_only=weights_only[self.weights],
         )
 
     @property

@@ -82,10 +82,14 @@ def spatial_time(
     # The layer's bytes fill this share of the region that it may have.
     filled = memory_fraction(hardware, shape, memory, mapping)
     side_low = np.maximum(side_high * np.sqrt(np.minimum(filled, 1.0)), 1.0)
-    # A core reads `read_bytes` a cycle and multiplies at its peak at best; the measured
-    # cycles per weight are above both on every known wafer.
-    read_bytes = hardware.bandwidth_bytes_per_s * hardware.read_fraction * cycle_s / hardware.cores
-    macs_per_cycle = hardware.peak_flops("bf16") * cycle_s / (2.0 * hardware.cores)
+    # A core reads `read_bytes` a cycle and multiplies at its peak at best, less what the profile's
+    # efficiencies take off; the measured cycles per weight are above both on every known wafer.
+    read_bytes_per_s = (
+        hardware.bandwidth_bytes_per_s * hardware.read_fraction * hardware.bandwidth_efficiency
+    )
+    read_bytes = read_bytes_per_s * cycle_s / hardware.cores
+    reached_flops = hardware.peak_flops("bf16") * hardware.compute_efficiency
+    macs_per_cycle = reached_flops * cycle_s / (2.0 * hardware.cores)
     tokens = 1.0 + traffic.draft_tokens
     mac_cycles = np.maximum(hardware.cycles_per_weight, tokens / macs_per_cycle)
 

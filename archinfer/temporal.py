@@ -21,7 +21,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,35 +87,45 @@ def payload_s(hardware: Hardware, group: Number, payload_bytes: Number) -> Float
     return np.asarray(payload_bytes * (within + across))
 
 
-def _native(hardware: Hardware, weight_bits: Number) -> tuple[FloatArray, FloatArray]:
+Flags: TypeAlias = bool | NDArray[np.bool_]
+
+
+def _native(
+    hardware: Hardware, weight_bits: Number, weights_only: Flags
+) -> tuple[FloatArray, FloatArray]:
     """Peak in FLOP/s at the products' number format, and whether weights are unpacked (0, 1).
 
     By bits: 16 and more run at the 16-bit peak, 8 at fp8, fewer at fp4. Where the hardware has no
-    such peak, and for 8-bit integers, which hold weights only, they are widened to 16 bits.
+    such peak, and of formats that hold weights only, they are widened to 16 bits.
     """
     bits = np.asarray(weight_bits, dtype=float)
     has = dict(hardware.peaks_flops)
     wide = hardware.peak_flops("bf16")
     eight, four = has.get("fp8", wide), has.get("fp4", wide)
-    peak = np.where(bits >= 15.0, wide, np.where(bits >= 7.0, eight, four))
-    narrow = np.where(bits >= 7.0, "fp8" not in has, "fp4" not in has)
+    peak = np.where((bits >= 15.0) | weights_only, wide, np.where(bits >= 7.0, eight, four))
+    narrow = np.where(bits >= 7.0, "fp8" not in has, "fp4" not in has) | weights_only
     packed = np.where(bits >= 15.0, False, narrow)
     return peak, packed.astype(float)
 
 
-def peak_flops_for(hardware: Hardware, weight_bits: Number) -> FloatArray:
+def peak_flops_for(
+    hardware: Hardware, weight_bits: Number, weights_only: Flags = False
+) -> FloatArray:
     """Peak of one node in FLOP/s for products with weights of `weight_bits`."""
-    return _native(hardware, weight_bits)[0]
+    return _native(hardware, weight_bits, weights_only)[0]
 
 
-def unpack_s_per_weight(hardware: Hardware, weight_bits: Number) -> FloatArray:
+def unpack_s_per_weight(
+    hardware: Hardware, weight_bits: Number, weights_only: Flags = False
+) -> FloatArray:
     """Seconds that one node spends to unpack one weight; 0 where the product takes it as it is.
 
     UNPACK_INSTRUCTIONS on the vector units, whose rate is half the fp32 peak (which counts a
     multiply-add as two). A profile without an fp32 peak unpacks for free.
     """
     vector_flops = dict(hardware.peaks_flops).get("fp32", np.inf)
-    return _native(hardware, weight_bits)[1] * (UNPACK_INSTRUCTIONS * 2.0 / vector_flops)
+    packed = _native(hardware, weight_bits, weights_only)[1]
+    return packed * (UNPACK_INSTRUCTIONS * 2.0 / vector_flops)
 
 
 def busiest_experts(hit: Number, group: Number) -> FloatArray:
@@ -169,8 +179,8 @@ class _Rates:
     kv_bytes_per_s: Number
     latency_s: Number
 
-    def flops_per_s(self, weight_bits: Number) -> Number:
-        peak = peak_flops_for(self.hardware, weight_bits)
+    def flops_per_s(self, weight_bits: Number, weights_only: Flags) -> Number:
+        peak = peak_flops_for(self.hardware, weight_bits, weights_only)
         return peak * self.hardware.compute_efficiency * self.group
 
 
@@ -187,8 +197,8 @@ def _layer(rates: _Rates, group: LayerGroup, traffic: Traffic, batch: Number, ma
     routed_bits = traffic.weight_bits if group.routed_bits is None else group.routed_bits
     routed_read = group.routed_params * (hit / group.experts)
     unpack = (
-        group.shared_params * unpack_s_per_weight(hardware, shared_bits)
-        + routed_read * unpack_s_per_weight(hardware, routed_bits)
+        group.shared_params * unpack_s_per_weight(hardware, shared_bits, traffic.weights_only)
+        + routed_read * unpack_s_per_weight(hardware, routed_bits, traffic.weights_only)
     ) / g
     read = one.weight_bytes / (rates.read_bytes_per_s * g)
     payload_bytes = tokens * hidden_size * ACTIVATION_BYTES
@@ -199,18 +209,19 @@ def _layer(rates: _Rates, group: LayerGroup, traffic: Traffic, batch: Number, ma
     routed = _is_routed(group)
     if np.any(routed) and np.any(np.asarray(g) > 1.0):
         # Experts that stay whole: the busiest node reads its own, and tokens go out and come
-        # back (k copies each, spread over the nodes), in place of one of the all-reduces.
+        # back in place of one of the all-reduces. A node sends (g - 1) / g of the k copies of its
+        # g-th of the tokens out, and as much comes back: k / g of what that all-reduce carries.
         expert_s = (
             group.routed_params
             / group.experts
             * (
                 routed_bits / 8.0 / rates.read_bytes_per_s
-                + unpack_s_per_weight(hardware, routed_bits)
+                + unpack_s_per_weight(hardware, routed_bits, traffic.weights_only)
             )
         )
         extra_s = (busiest_experts(hit, g) - hit / g) * expert_s
         share = np.minimum(group.experts_per_token / g, 1.0)
-        whole_payload = payload + (2.0 * share - 1.0) * once_s
+        whole_payload = payload + (share - 1.0) * once_s
         whole_sync = sync + rates.latency_s
         gain = (sync + payload) - (whole_sync + whole_payload + extra_s)
         chosen = gain > 0.0
@@ -220,8 +231,8 @@ def _layer(rates: _Rates, group: LayerGroup, traffic: Traffic, batch: Number, ma
         read = read + np.where(chosen, extra_s, 0.0)
         sync = np.where(chosen, whole_sync, sync)
         payload = np.where(chosen, whole_payload, payload)
-    kv = _kv_read_bytes(group, traffic, batch, g) / rates.kv_bytes_per_s
-    compute = one.flops / rates.flops_per_s(traffic.weight_bits)
+    kv = _kv_bytes(group, traffic, batch, g) / rates.kv_bytes_per_s
+    compute = one.flops / rates.flops_per_s(traffic.weight_bits, traffic.weights_only)
     beyond = np.maximum(compute - hardware.compute_overlap * (read + unpack + kv), 0.0)
     seen = np.where(beyond > 0.0, 1.0 - hardware.compute_overlap, 1.0)
     fixed = hardware.fixed_time_per_layer_s * (group.reductions / DENSE_CHAIN)
@@ -284,8 +295,9 @@ def temporal_time(
     )
     outside_bits = traffic.weight_bits if traffic.outside_bits is None else traffic.outside_bits
     head_read = shape.head_params * (outside_bits / 8.0) / (rates.read_bytes_per_s * g)
-    head_unpack = shape.head_params * unpack_s_per_weight(hardware, outside_bits) / g
-    head_compute = 2.0 * tokens * shape.head_params / rates.flops_per_s(outside_bits)
+    only = traffic.weights_only
+    head_unpack = shape.head_params * unpack_s_per_weight(hardware, outside_bits, only) / g
+    head_compute = 2.0 * tokens * shape.head_params / rates.flops_per_s(outside_bits, only)
     head_beyond = np.maximum(
         head_compute - hardware.compute_overlap * (head_read + head_unpack), 0.0
     )
@@ -345,13 +357,15 @@ def _kv_efficiency(hardware: Hardware) -> Number:
     return np.where(np.isnan(own), hardware.bandwidth_efficiency, own)
 
 
-def _kv_read_bytes(
-    group: LayerGroup, traffic: Traffic, batch: Number, group_size: Number
-) -> Number:
-    """Bytes of cache and state that the busiest node of a tensor-parallel group reads."""
+def _kv_bytes(group: LayerGroup, traffic: Traffic, batch: Number, group_size: Number) -> Number:
+    """Bytes of cache and state that the busiest node of a tensor-parallel group moves.
+
+    A state is read and written whole; of a cache one token is written, which is left out.
+    """
     read: Number = 0.0
     for cache in group.caches:
         alone = LayerGroup(count=1.0, shared_params=0.0, caches=(cache,))
         whole = layer_work(alone, traffic.context_tokens, batch, 0.0, traffic.kv_bits).kv_read_bytes
         read = read + whole * node_share(cache.shards, group_size)
-    return read + batch * group.state_bytes * node_share(group.state_shards, group_size)
+    state_bytes = 2.0 * batch * group.state_bytes  # read, and written back
+    return read + state_bytes * node_share(group.state_shards, group_size)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from archinfer.deployment import Mapping as NodeMapping
 from archinfer.shape import ModelShape, Number
@@ -28,6 +29,8 @@ class Traffic:
     outside_bits: Number | None = None
     kv_bits: float = 16
     draft_tokens: Number = 0
+    weights_only: bool | NDArray[np.bool_] = False
+    """No product takes weights of this format (`archinfer.formats`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ class TokenTime:
 
     Attributes:
         weights: reading (and multiplying) the weights of the layers.
-        kv: reading the KV cache and multiplying with it.
+        kv: reading the KV cache and multiplying with it; recurrent state likewise, and writing it
+            where reads and writes share the bandwidth (temporal).
         compute: what arithmetic takes beyond the memory time of the same layer.
         reductions: all-reduces among the cores or nodes that share a layer.
         fixed: time of a layer that depends on neither bytes nor region.

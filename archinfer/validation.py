@@ -168,7 +168,6 @@ def leave_one_out(
         hardware: the profile.
         rows: observations of it.
         draws, seed: of each prediction.
-        machines: profiles that are not shipped.
 
     Returns:
         Predictions in the order of the rows; rms and worst error of the fit to all rows; each
@@ -211,6 +210,7 @@ def predict_rows(
         rows: what to predict.
         known: shipped observations, from which the baseline of constant time a layer is taken.
         draws, seed: of each prediction.
+        machines: profiles that are not shipped.
 
     Returns:
         Predictions in the order of the rows, and each case with the constants used.

@@ -153,10 +153,12 @@ def test_a_draft_is_one_more_layer_and_head_by_hand(drafts: int) -> None:
 def test_drafted_tokens_share_one_read_of_the_cache_by_hand(drafts: int) -> None:
     """A cache that is hardly multiplied with: its time is that of the ports, drafts or none."""
     side, clock, cores = 200.0, 1.1e9, 900_000
-    slow = replace(PLAIN, bandwidth_bytes_per_s=1e15, read_fraction=0.5, cores=cores)
+    slow = replace(
+        PLAIN, bandwidth_bytes_per_s=1e15, read_fraction=0.5, bandwidth_efficiency=0.8, cores=cores
+    )
     cache = Cache(values_per_token=2048.0, macs_per_token=1.0)
     shape = ModelShape((LayerGroup(4, 1e9, caches=(cache,)),), 4096, head_params=5e8)
-    port_bytes_per_cycle = 1e15 * 0.5 / clock / cores
+    port_bytes_per_cycle = 1e15 * 0.5 * 0.8 / clock / cores
     cycles = 2000 * 2048 * 2 / port_bytes_per_cycle / side**2
     time = drafting(slow, shape, drafts, side)
     assert time.kv == pytest.approx(4 * cycles / clock, rel=1e-12)
@@ -176,6 +178,12 @@ def test_tokens_are_verified_for_free_up_to_the_peak(hardware: Hardware, free: f
         plain.weights * 16 / (hardware.cycles_per_weight * macs_per_cycle), rel=1e-9
     )
     assert above.reductions == pytest.approx(plain.reductions, rel=1e-12)
+
+
+def test_a_wafer_multiplies_at_the_part_of_its_peak_that_is_reached() -> None:
+    peak = drafting(WSE3, LLAMA_8B, 15, 200.0)
+    half = drafting(replace(WSE3, compute_efficiency=0.5), LLAMA_8B, 15, 200.0)
+    assert half.weights == pytest.approx(2 * peak.weights, rel=1e-12)
 
 
 @pytest.mark.parametrize(("users", "drafts", "off"), [(1, 3, 0.002), (200, 0, 0.05), (1, 16, 0.2)])

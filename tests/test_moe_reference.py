@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from archinfer.moe import Decoder, MoEConfig, Weights
+from archinfer.moe.decoder import FEW_SUMS
 from archinfer.moe.linear import FEW_TOKENS, linear
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures" / "moe").glob("*.npz"))
@@ -195,6 +197,27 @@ def test_greedy_with_cache_equals_recomputing(
         assert (chosen[:, step] == slow.argmax(axis=1)).all()
         for sequence, token in zip(sequences, slow.argmax(axis=1).tolist(), strict=True):
             sequence.append(token)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_pass_of_many_tokens_equals_passes_of_few(name: str) -> None:
+    weights = Weights.random(MODELS[name], seed=5)
+    prompt = np.random.default_rng(0).integers(weights.config.vocab_size, size=(2, 3 * FEW_SUMS))
+    logits = [
+        Decoder(weights, 2, pass_tokens=tokens).prefill(prompt)
+        for tokens in (FEW_SUMS, 6 * FEW_SUMS)
+    ]
+    assert relative(logits[1], logits[0].astype(float)) < 1e-5
+
+
+def test_what_a_pass_takes_does_not_grow_with_the_square_of_its_tokens() -> None:
+    batch = 1000
+    decoder = Decoder(Weights.random(DEEPSEEK), batch, max_tokens=2)
+    tracemalloc.start()
+    decoder.decode(np.arange(batch) % DEEPSEEK.vocab_size)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < batch * DEEPSEEK.experts_per_token * batch
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -323,7 +323,7 @@ def test_a_pipe_gets_every_column(
     wide = [[*row, "x" * 120] for row in ROWS]
     print_table(new_console(), "", [*HEADINGS, "more"], wide, optional=("memory", "more"))
     first, *rows = capsys.readouterr().out.splitlines()
-    assert first.split() == ["memory", "more"] or "memory" in first
+    assert {"memory", "more"} <= set(first.split())
     assert sum("x" * 120 in row for row in rows) == 2
     assert "Left out" not in "".join(rows)
 

@@ -207,6 +207,19 @@ def test_narrow_weights_run_at_their_own_peak_or_are_unpacked() -> None:
     assert unpack_s_per_weight(Hardware.load("h100-sxm"), 4.5) > 0.0
 
 
+def test_integers_are_widened_where_floats_of_as_many_bits_are_not() -> None:
+    model = load("llama-3.1-70b")
+    older = dataclasses.replace(B200, peaks_flops=(("fp32", 7.5e13), ("bf16", 2.25e15)))
+
+    def seconds(hardware: Hardware, weights: str) -> float:
+        asked = Deployment(weights=weights, layout=Layout(2))
+        return float(predict(model, hardware, asked, changes=False).time.total)
+
+    for integers, floats in (("int4", "nvfp4"), ("int8", "fp8")):
+        assert seconds(B200, integers) == pytest.approx(seconds(older, floats), rel=1e-12)
+        assert seconds(B200, floats) < 0.9 * seconds(B200, integers)
+
+
 def test_busiest_node_against_throwing_experts() -> None:
     rng = np.random.default_rng(0)
     for hit, group in ((8, 8), (64, 8), (200, 64), (256, 72)):
@@ -227,6 +240,21 @@ def test_whole_experts_pay_for_large_batches_only() -> None:
 
     assert total(1, True) > total(1, False) == total(1, None)
     assert total(4096, False) > total(4096, True) == total(4096, None)
+
+
+def test_tokens_go_out_to_whole_experts_and_back() -> None:
+    """2,000 more users: bytes that a node sends for the attention, and both ways for k experts."""
+    g, k, more = 64, 4, 2000
+    hardware = GB200.with_constants({"reductions_per_layer": 2.0})
+    shape = load("gpt-oss-120b").shape()
+
+    def reductions(users: int) -> float:
+        mapping = Mapping(36.0, float(g), True)
+        return float(temporal_time(hardware, shape, mapping, Traffic(1000, users)).reductions)
+
+    vectors = more / g * (g - 1) * (2 + 2 * k / g)
+    sent = 36 * vectors * 2880 * 2 / hardware.scale_up_bandwidth_bytes_per_s
+    assert reductions(4000) - reductions(2000) == pytest.approx(sent)
 
 
 def test_a_latent_cache_is_read_whole_by_each_node() -> None:
@@ -276,7 +304,7 @@ def test_memory_of_a_group_by_hand() -> None:
 
 @pytest.mark.parametrize("name", ["deepseek-v3", "llama-3.1-70b", "qwen3-next-80b-a3b", "kimi-k2"])
 def test_a_node_stores_what_it_reads(name: str) -> None:
-    """Where all of the context is read, one rule gives both (a state is read and written)."""
+    """Where all of the context is read, one rule gives both; a state is also written back."""
     shape, context, bandwidth = load(name).shape(), 4000, 1e12
     hardware = dataclasses.replace(B200, bandwidth_bytes_per_s=bandwidth).with_constants(
         {"bandwidth_efficiency": 1.0}
@@ -285,7 +313,10 @@ def test_a_node_stores_what_it_reads(name: str) -> None:
     for g in (1.0, 2.0, 8.0, 64.0):
         time = temporal_time(hardware, shape, Mapping(float(shape.layers), g), Traffic(context))
         held = memory(shape, context, 1, 16, 16).kv_held(g)
-        assert time.kv * bandwidth * g == pytest.approx(held)
+        states = tuple(dataclasses.replace(group, caches=()) for group in shape.groups)
+        state = memory(dataclasses.replace(shape, groups=states), context, 1, 16, 16).kv_held(g)
+        assert (state > 0.0) == name.startswith("qwen3-next")
+        assert time.kv * bandwidth * g == pytest.approx(held + state)
 
 
 def test_a_group_does_not_make_room_for_a_latent_cache() -> None:

@@ -30,6 +30,10 @@ PASS_TOKENS = 64
 """Tokens of one pass during prefill: enough to keep matrix products busy, few enough that the
 attention scores of a long prompt need little memory."""
 
+FEW_SUMS = 32
+"""Up to this many tokens, one product of (N, N k) numbers adds up what their experts answer; its
+work and memory grow with the square."""
+
 
 # ------------------------------------------------------------------------------ operations
 
@@ -396,6 +400,8 @@ class Decoder:
             read = self.batch * c.kv_heads * cached * c.head_dim * keys.itemsize
             count.elementwise(query, qkv)
             count.operation("scores", scores, (query, keys), 1, flops=flops, kv_read_bytes=read)
+            # Maximum and sum in the order of a wafer's kernels; here the sum may run beside the
+            # context, which is divided by it last.
             count.operation("softmax", scores, (scores,), reductions=2)
             count.operation(
                 "context", context, (scores, values), 1, flops=flops, kv_read_bytes=read
@@ -461,8 +467,14 @@ class Decoder:
             self._linear("experts", inner[part], weight, result[part], count)
 
         # Back to the tokens: each adds up what its slots hold, by the experts' weights.
-        is_of = self.numbers[: len(x)] == token  # (N, N * k)
-        np.dot(is_of * weights.reshape(-1)[by_expert], result, out=out)
+        weight_of = weights.reshape(-1)[by_expert]  # (N * k)
+        if len(x) <= FEW_SUMS:
+            is_of = self.numbers[: len(x)] == token  # (N, N * k)
+            np.dot(is_of * weight_of, result, out=out)
+        else:
+            result *= weight_of[:, None]
+            mine[by_expert] = result
+            np.add.reduce(mine.reshape(len(x), -1, c.hidden_size), axis=1, out=out)
         if count is not None:
             count.operation("combine", out, (result, weights), dispatch_bytes=result.nbytes)
 

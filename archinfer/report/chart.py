@@ -16,7 +16,6 @@ __all__ = [
     "CIVIDIS",
     "COLOURS",
     "DASHES",
-    "HATCHES",
     "Axis",
     "Band",
     "Bars",
@@ -57,9 +56,6 @@ order survives colour blindness and grey print."""
 
 DASHES: tuple[tuple[float, ...], ...] = ((), (6.0, 2.5), (1.5, 2.0), (6.0, 2.0, 1.5, 2.0))
 """Line styles, in the order of series: on and off lengths."""
-
-HATCHES = ("", "/", "\\", ".", "x", "|", "-", "+", "o")
-"""Fill patterns, in matplotlib's letters."""
 
 _TICKS_FEW = 3
 

@@ -150,20 +150,12 @@ def _speed_ratio(answer: Answer) -> float:
         return p95 / p05
     import numpy as np
 
-    from archinfer.constraints import Candidate
     from archinfer.cost import speed_range
 
     region, question = answer.region, answer.question
     at = np.array([int(np.argmax(region.total_high))])
     part = region.slices.take(at)
-    largest = Candidate(
-        question,
-        region.total_high[at],
-        region.total_high_at[at],
-        part.layers,
-        part.mapping,
-        part.weight_bits,
-    )
+    largest = part.candidate(question, region.total_high[at], region.total_high_at[at])
     slow, _, fast = speed_range(question.hardware, largest.time, *question.speculation)
     return float(np.ravel(fast)[0] / np.ravel(slow)[0])
 
