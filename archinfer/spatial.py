@@ -162,7 +162,8 @@ def spatial_time(
     # One layer (or the head) is one pipeline stage: every user's token must pass the slowest
     # of them once per round.
     queue = np.maximum(traffic.concurrency * np.maximum(slowest, head) - busy, 0.0)
-    # A drafted token is taken to cost one more layer and head.
+    # A drafted token is taken to cost one more layer and head. They lengthen a pass; where many
+    # users draft, they are taken to stand often enough that no user waits for them.
     draft = traffic.draft_tokens * (slowest + head)
     by_weights = weights + kv + head_work
     by_reductions = reductions + head_reduce

@@ -30,10 +30,6 @@ PASS_TOKENS = 64
 """Tokens of one pass during prefill: enough to keep matrix products busy, few enough that the
 attention scores of a long prompt need little memory."""
 
-FEW_SUMS = 32
-"""Up to this many tokens, one product of (N, N k) numbers adds up what their experts answer; its
-work and memory grow with the square."""
-
 
 # ------------------------------------------------------------------------------ operations
 
@@ -101,10 +97,8 @@ def attend(
     if new > 1:
         by_token = scores.reshape(batch, groups, -1, new, cached)
         by_token[..., cached - new :] += mask
-    scores -= np.maximum.reduce(scores, axis=-1, keepdims=True)
-    np.exp(scores, out=scores)
+    softmax(scores)
     np.matmul(scores, values, out=out)
-    out /= np.add.reduce(scores, axis=-1, keepdims=True)  # (B, K, G * T, 1)
 
 
 def swiglu(gate_up: Array, out: Array) -> None:
@@ -240,7 +234,6 @@ class Decoder:
         self.inner = new(n * width)
         self.router_scores = new(n, c.experts)
         slots = n * c.experts_per_token if c.moe_layers else 0
-        self.numbers = np.arange(n)[:, None]  # of the tokens of a pass
         self.expert_in = new(slots, c.hidden_size)
         self.expert_gate_up = new(slots, 2 * expert)
         self.expert_inner = new(slots, expert)
@@ -400,8 +393,6 @@ class Decoder:
             read = self.batch * c.kv_heads * cached * c.head_dim * keys.itemsize
             count.elementwise(query, qkv)
             count.operation("scores", scores, (query, keys), 1, flops=flops, kv_read_bytes=read)
-            # Maximum and sum in the order of a wafer's kernels; here the sum may run beside the
-            # context, which is divided by it last.
             count.operation("softmax", scores, (scores,), reductions=2)
             count.operation(
                 "context", context, (scores, values), 1, flops=flops, kv_read_bytes=read
@@ -440,14 +431,13 @@ class Decoder:
         # A slot is a token at one of its experts; slots of the same expert stand together.
         slots = experts.size  # N * k
         by_expert = np.argsort(experts, axis=None, kind="stable")  # (N * k)
-        token = by_expert // c.experts_per_token  # (N * k): whose each slot is
         parts, at = [], 0  # each expert that was chosen, and its slots
         for expert, same in itertools.groupby(experts.reshape(-1)[by_expert].tolist()):
             end = at + len(list(same))
             parts.append((expert, slice(at, end)))
             at = end
         mine = self.expert_in[:slots]  # (N * k, H)
-        np.take(x, token, axis=0, out=mine, mode="clip")
+        np.take(x, by_expert // c.experts_per_token, axis=0, out=mine, mode="clip")
         if count is not None:
             count.experts_hit.append(len(parts))
             count.expert_calls += len(parts)
@@ -466,15 +456,10 @@ class Decoder:
             weight = layer.expert_down[expert]  # (H, M)
             self._linear("experts", inner[part], weight, result[part], count)
 
-        # Back to the tokens: each adds up what its slots hold, by the experts' weights.
-        weight_of = weights.reshape(-1)[by_expert]  # (N * k)
-        if len(x) <= FEW_SUMS:
-            is_of = self.numbers[: len(x)] == token  # (N, N * k)
-            np.dot(is_of * weight_of, result, out=out)
-        else:
-            result *= weight_of[:, None]
-            mine[by_expert] = result
-            np.add.reduce(mine.reshape(len(x), -1, c.hidden_size), axis=1, out=out)
+        # Back to the order of the tokens, and added up over the experts of each.
+        result *= weights.reshape(-1, 1)[by_expert]
+        mine[by_expert] = result
+        np.add.reduce(mine.reshape(len(x), -1, c.hidden_size), axis=1, out=out)
         if count is not None:
             count.operation("combine", out, (result, weights), dispatch_bytes=result.nbytes)
 
