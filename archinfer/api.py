@@ -13,10 +13,10 @@ from archinfer.errors import InputError, UnitError
 from archinfer.family import FamilyRules
 from archinfer.formats import weight_format
 from archinfer.hardware import Hardware
-from archinfer.limits import WHOLE_MOST
+from archinfer.limits import SPARSITY_MOST, SPEED_MOST, WHOLE_MOST
 from archinfer.question import ANY, Habits, Question, Range
 
-__all__ = ["Quantity", "Span", "question", "solve"]
+__all__ = ["Quantity", "Span", "question", "read_speed", "solve"]
 
 Quantity: TypeAlias = float | str
 """A number in SI units, or a text such as "2T", "128k", "23 kW"."""
@@ -145,10 +145,11 @@ def question(
         raise InputError("sparsity is a habit of design: it does not go with physics_only")
     habits = None if physics_only else Habits()
     if sparsity is not None:
-        habits = Habits(sparsity=_span("sparsity", sparsity, "number"))
+        habits = Habits(sparsity=_sparsity(sparsity))
     certainty = _number("confidence", confidence, "ratio")
     if not 0.01 <= certainty <= 0.99:
-        percent = f"; write '{certainty:g} %'" if 1.0 < certainty <= 99.0 else ""
+        forgotten = 1.0 < certainty <= 99.0 and "%" not in str(confidence)
+        percent = f"; write '{certainty:g} %'" if forgotten else ""
         raise InputError(
             f"confidence: expected between 1 % and 99 %, found {confidence!r}{percent}"
         )
@@ -173,9 +174,7 @@ def question(
     return Question(
         hardware=profile,
         nodes=(_whole("nodes", fewest), _whole("nodes", most)),
-        tokens_per_s=_number(
-            "tokens_per_second" if observed is None else "observed", speed, "tokens_per_s"
-        ),
+        tokens_per_s=read_speed("tokens_per_second" if observed is None else "observed", speed),
         observed=observed is not None,
         context_tokens=_whole("context", _number("context", context, "tokens")),
         concurrency=_whole("concurrency", _number("concurrency", concurrency, "whole")),
@@ -186,8 +185,10 @@ def question(
         habits=habits,
         total=totals,
         active=actives,
-        layers=_span("layers", layers, "whole"),
-        throughput_tokens_per_s=_optional("throughput", throughput, "tokens_per_s"),
+        layers=_whole_span("layers", layers),
+        throughput_tokens_per_s=None
+        if throughput is None
+        else _more_than_0("throughput", throughput, "tokens_per_s"),
         power_w=_optional("max_power", max_power, "watts"),
         price_per_hour=_optional("max_price", max_price, "dollars_per_hour"),
         software=software,
@@ -206,6 +207,45 @@ def _number(key: str, value: Quantity, dimension: str) -> float:
         return units.parse(value, dimension)
     except UnitError as error:
         raise UnitError(f"{key}: {error}") from None
+
+
+def _more_than_0(key: str, value: Quantity, dimension: str) -> float:
+    number = _number(key, value, dimension)
+    if number <= 0.0:
+        raise InputError(f"{key}: expected more than 0, found {value!r}")
+    return number
+
+
+def read_speed(key: str, value: Quantity) -> float:
+    """Tokens/s of a speed that is asked for or was observed.
+
+    Raises:
+        InputError: nothing, or more than any; names `key`.
+    """
+    speed = _more_than_0(key, value, "tokens_per_s")
+    if speed > SPEED_MOST:
+        raise InputError(f"{key}: expected at most {SPEED_MOST:,.0f} tokens/s, found {value!r}")
+    return speed
+
+
+def _sparsity(value: Span) -> Range:
+    """Total over active parameters, 1 for a dense model, where an open low end begins."""
+    low, high = _span("sparsity", value, "number")
+    if isinstance(value, str) and value.lstrip().startswith(":"):
+        low = 1.0
+    if not (1.0 <= low <= high and (high <= SPARSITY_MOST or high == math.inf)):
+        raise InputError(
+            f"sparsity: expected total / active between 1 (dense) and {SPARSITY_MOST:,.0f}, "
+            f"found {value!r}"
+        )
+    return low, high
+
+
+def _whole_span(key: str, value: Span | None) -> Range:
+    low, high = _span(key, value, "whole")
+    if any(end != math.inf and end != math.floor(end) for end in (low, high)):
+        raise InputError(f"{key}: expected whole numbers such as 61 or 60:90, found {value!r}")
+    return low, high
 
 
 def _optional(key: str, value: Quantity | None, dimension: str) -> float | None:

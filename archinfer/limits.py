@@ -5,3 +5,9 @@ WHOLE_MOST = 10**15
 
 NODES_MOST = 100_000
 """Most nodes that a question names and that a search for enough of them tries."""
+
+SPEED_MOST = 1e9
+"""Most tokens/s of a speed that is asked for or was observed."""
+
+SPARSITY_MOST = 1e6
+"""Most total over active parameters that a question asks for."""

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from archinfer import yamlfile
 from archinfer.errors import FileError, InputError, UnknownNameError, nearest
+from archinfer.limits import SPEED_MOST
 from archinfer.yamlfile import Document
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class _Row(BaseModel):
     profile: _Name | None
     nodes: _Whole | None = None
     batch: _Positive | None = None
-    tokens_per_s: Annotated[float, Field(gt=0, le=1e9, strict=False, allow_inf_nan=False)]
+    tokens_per_s: Annotated[float, Field(gt=0, le=SPEED_MOST, strict=False, allow_inf_nan=False)]
     speculative: bool | Literal["unknown"] | None = None
     weight_bits: Annotated[float, Field(gt=0, le=64, strict=False)] | None = None
     context_tokens: _Positive | None = None

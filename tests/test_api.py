@@ -163,6 +163,15 @@ def test_solve_answers_like_the_question() -> None:
         ({"kv": "fp9"}, "KV-cache format"),
         ({"attention": "mqla"}, "attention"),
         ({"confidence": 1}, "between 1 % and 99 %"),
+        ({"confidence": "95"}, "found '95'; write '95 %'"),
+        ({"tokens_per_second": "1e-400"}, "tokens_per_second: expected more than 0"),
+        ({"tokens_per_second": 2e9}, "tokens_per_second: expected at most 1,000,000,000"),
+        ({"throughput": 0}, "throughput: expected more than 0"),
+        ({"layers": 61.5}, "layers: expected whole numbers"),
+        ({"layers": "60.2:60.8"}, "layers: expected whole numbers"),
+        ({"sparsity": 0}, "sparsity: expected total / active between 1 (dense)"),
+        ({"sparsity": "0.5"}, "sparsity: expected total / active between 1 (dense)"),
+        ({"sparsity": (1, 1e308)}, "sparsity: expected total / active between 1 (dense)"),
         ({"physics_only": True, "sparsity": 4}, "habit"),
         ({"max_price": 3}, "states no price"),
     ],
@@ -174,6 +183,13 @@ def test_solve_refuses(changes: dict[str, Any], said: str) -> None:
         question(**(asked | changes))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_an_open_low_end_of_sparsity_is_that_of_a_dense_model() -> None:
+    habits = question("wse-3", 88, 750, sparsity=":64").habits
+    assert habits is not None and habits.sparsity == (1.0, 64.0)
+    habits = question("wse-3", 88, 750, sparsity="4:").habits
+    assert habits is not None and habits.sparsity == (4.0, math.inf)
 
 
 # Results are dataclasses with to_dict, and arrays go through predict in one call

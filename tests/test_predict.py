@@ -423,6 +423,29 @@ def test_rows_that_must_work() -> None:
     assert any("298.8B with them" in note for note in found["hy3"]["notes"])
 
 
+def test_a_note_says_what_the_default_of_accepted_tokens_is_held_against() -> None:
+    (row,) = results("llama-3.1-8b")
+    (note,) = [n for n in row["notes"] if "--speculation" in n]
+    assert "published for wse-3 fit 1 to 4" in note
+    (row,) = results("llama-3.1-8b", "--speculation", "1:3")
+    assert not any("--speculation" in n for n in row["notes"])
+
+
+@pytest.mark.parametrize(
+    ("change", "warned"),
+    [
+        ("memory.bandwidth=42 PB/s", True),
+        ("memory.bandwidth=400 TB/s", False),
+        ("link.latency=2 us", False),
+        ("power=20 kW", False),
+    ],
+)
+def test_a_figure_set_by_hand_that_changes_no_speed_is_named(change: str, warned: bool) -> None:
+    done = run("predict", "llama-3.3-70b", "--set", change)
+    assert done.returncode == 0
+    assert ("no speed changes" in done.stderr) == warned
+
+
 def test_json_keys() -> None:
     (row,) = results("llama-3.1-8b")
     assert {"model", "parameters", "nodes", "min_nodes", "tokens_per_s", "time_s"} <= set(row)

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["predict"]
 
 
+NO_TIME = ("memory.capacity", "memory.usable_fraction", "power", "price")
+"""Figures that are not set for the sake of a speed."""
+
+
 def predict(
     models: Annotated[
         list[str] | None,
@@ -97,6 +101,8 @@ def predict(
     One model gives a page, several a comparison. A model known only by its totals:
     --total 1.6T --active 48B, perhaps with --layers.
     """
+    from dataclasses import replace
+
     from archinfer.commands.common import (
         hardware_with,
         print_csv,
@@ -142,10 +148,21 @@ def predict(
         if models.count("-") > 1:
             raise InputError("standard input (-) holds one config: name it once")
         rows = [_known(name, profile, deployment) for name in models]
+        timed = [change for change in overrides if not change.startswith(NO_TIME)]
+        if timed and _changes_nothing(rows, hardware):
+            warn(f"{'; '.join(timed)}: no speed changes, something else sets the time")
     elif total is not None:
         rows = [_totals(total, active, layers, attention, profile, deployment)]
     else:
         raise InputError("name a model (archinfer models list), a config.json, or give --total")
+    if speculation is None and not drafts and profile.speculation is not None:
+        fitted = (
+            f"{low:g} to {high:g} accepted tokens a pass are the default of this command; speeds "
+            f"published for {profile.name} fit {profile.accepted_low:g} to "
+            f"{profile.accepted_high:g}, more the slower a model is without (archinfer validate): "
+            "--speculation sets them"
+        )
+        rows = [replace(row, notes=(*row.notes, fitted)) for row in rows]
     for row in rows:
         for warning in row.warnings:
             warn(f"{row.name}: {warning}")
@@ -193,6 +210,20 @@ def _mapping(
             f"--tensor-parallel: the cores of one {profile.node} share a layer, found {group}"
         )
     return Mapping(float(held), float(group))
+
+
+def _changes_nothing(rows: list[Row], hardware: str) -> bool:
+    """Whether the profile as it is shipped or written gives all rows the same speeds."""
+    from archinfer.hardware import Hardware
+    from archinfer.prediction import predict as predicted
+
+    before = Hardware.load(hardware)
+    return all(
+        row.result.fits
+        and row.architecture is not None
+        and row.speed == predicted(row.architecture, before, row.result.deployment).speed
+        for row in rows
+    )
 
 
 def _known(name: str, profile: Hardware, deployment: Deployment) -> Row:

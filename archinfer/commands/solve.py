@@ -287,7 +287,7 @@ def _question(hardware: Hardware, nodes: str, mapping: str | None, **asked: Any)
 
 def _compared(posterior: Posterior, text: str) -> Comparison:
     """The comparison that MODEL=SPEED asks for."""
-    from archinfer.commands.common import read_count
+    from archinfer.api import read_speed
     from archinfer.commands.models import read_model
     from archinfer.comparison import compare_with
     from archinfer.errors import InputError
@@ -301,6 +301,6 @@ def _compared(posterior: Posterior, text: str) -> Comparison:
     return compare_with(
         posterior,
         architecture.shape(weights),
-        read_count("--compare", speed, "tokens_per_s"),
+        read_speed("--compare", speed),
         weights=weights,
     )

@@ -424,7 +424,7 @@ def _by_weights(answer: Answer) -> Markup:
         ]
         for w, r in answer.by_weights.items()
     ]
-    headings = ["weights", "most total", "most active", "layers", "nodes"]
+    headings = ["weights", "most total", "most active", "layers", "nodes there"]
     return section(
         "By weight format", table("Feasible ranges of each weight format", headings, rows)
     )

@@ -26,7 +26,7 @@ QUANTITIES = {
     "total_params": "total parameters",
     "active_params": "active parameters",
     "layers": "layers",
-    "nodes": "nodes",
+    "nodes": "nodes there",
 }
 
 
@@ -322,7 +322,7 @@ def print_answer(answer: Answer, explain: bool = False) -> None:
     print_table(
         console,
         "By weight format",
-        ["weights", "most total", "most active", "layers", "nodes"],
+        ["weights", "most total", "most active", "layers", "nodes there"],
         [
             [
                 w,
