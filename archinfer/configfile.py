@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+from archinfer.configkeys import json_kind
 from archinfer.errors import FileError
 
 __all__ = ["MAX_CONFIG_BYTES", "MAX_CONFIG_DEPTH", "read_json_object"]
@@ -110,5 +111,5 @@ def read_json_object(path: str) -> dict[str, Any]:
         reason = str(error).split(";", maxsplit=1)[0]
         refuse(f"is not usable JSON: {reason}")
     if not isinstance(value, dict):
-        refuse(f"holds a JSON {type(value).__name__}; expected an object with a model's config")
+        refuse(f"holds {json_kind(value)}; expected a mapping with a model's config")
     return value

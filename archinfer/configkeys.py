@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from archinfer.errors import InputError
+from archinfer.errors import InputError, shorten
 
-__all__ = ["ConfigKeys"]
+__all__ = ["ConfigKeys", "brief", "json_kind"]
 
 _MISSING: Any = object()
 
@@ -86,6 +86,10 @@ class ConfigKeys:
         """The error for something in this config."""
         return InputError(f"{self.where}: {message}")
 
+    def must_be(self, name: str, expected: str, found: Any) -> InputError:
+        """The error for a key whose value is not what is expected."""
+        return self.refuse(f"{name} must be {expected}, found {brief(found)}")
+
     def has(self, *names: str) -> bool:
         """Whether any of the keys holds something other than null."""
         return any(self.data.get(n) is not None for n in names)
@@ -107,7 +111,7 @@ class ConfigKeys:
         for name, value in found[1:]:
             if value != found[0][1]:
                 first, first_value = found[0]
-                raise self.refuse(f"{first} is {first_value!r} but {name} is {value!r}")
+                raise self.refuse(f"{first} is {brief(first_value)} but {name} is {brief(value)}")
         return found[0][1]
 
     def integer(self, *names: str, default: Any = _MISSING, low: int = 1) -> int:
@@ -129,11 +133,11 @@ class ConfigKeys:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise self.refuse(f"{name} must be a whole number, found {_brief(value)}")
+            raise self.refuse(f"{name} must be a whole number, found {brief(value)}")
         if value < low:
-            raise self.refuse(f"{name} must be at least {low}, found {_brief(value)}")
+            raise self.refuse(f"{name} must be at least {low}, found {brief(value)}")
         if value > 2**53:
-            raise self.refuse(f"{name} is absurdly large: {_brief(value)}")
+            raise self.refuse(f"{name} is absurdly large: {brief(value)}")
         return value
 
     def optional(self, *names: str, low: int = 1) -> int | None:
@@ -145,9 +149,9 @@ class ConfigKeys:
         """A finite number."""
         value = self.raw(name, default=default)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise self.refuse(f"{name} must be a number, found {_brief(value)}")
+            raise self.refuse(f"{name} must be a number, found {brief(value)}")
         if not -1e300 < value < 1e300:
-            raise self.refuse(f"{name} must be finite, found {_brief(value)}")
+            raise self.refuse(f"{name} must be finite, found {brief(value)}")
         return float(value)
 
     def flag(self, *names: str, default: bool = False) -> bool:
@@ -155,13 +159,13 @@ class ConfigKeys:
         value = self.raw(*names, default=default)
         if isinstance(value, bool) or value in (0, 1):
             return bool(value)
-        raise self.refuse(f"{names[0]} must be true or false, found {_brief(value)}")
+        raise self.refuse(f"{names[0]} must be true or false, found {brief(value)}")
 
     def text(self, name: str, default: str = "") -> str:
         """A string."""
         value = self.raw(name, default=default)
         if not isinstance(value, str):
-            raise self.refuse(f"{name} must be a string, found {_brief(value)}")
+            raise self.refuse(f"{name} must be a string, found {brief(value)}")
         return value
 
     def per_layer(self, names: tuple[str, ...], layers: int, default: Any = _MISSING) -> list[int]:
@@ -175,7 +179,7 @@ class ConfigKeys:
     def layer_list(self, name: str, value: Any, layers: int, extra: int = 0) -> list[Any]:
         """A list with one entry per layer; up to `extra` more belong to other layers."""
         if not isinstance(value, list):
-            raise self.refuse(f"{name} must be a list, found {_brief(value)}")
+            raise self.refuse(f"{name} must be a list, found {brief(value)}")
         if not layers <= len(value) <= layers + extra:
             raise self.refuse(f"{name} has {len(value)} entries for {layers} layers")
         return value[:layers]
@@ -188,7 +192,7 @@ class ConfigKeys:
         items = self.layer_list(name, value, layers, extra)
         for item in items:
             if not isinstance(item, str):
-                raise self.refuse(f"{name} must hold strings, found {_brief(item)}")
+                raise self.refuse(f"{name} must hold strings, found {brief(item)}")
         return items
 
     def section(self, name: str) -> ConfigKeys | None:
@@ -197,8 +201,9 @@ class ConfigKeys:
         if value is None:
             return None
         if not isinstance(value, Mapping):
-            raise self.refuse(f"{name} must be an object, found {_brief(value)}")
-        return ConfigKeys(value, f"{self.where}: {name}")
+            raise self.must_be(name, "a mapping", value)
+        shown = name if name.isidentifier() else shorten(name)
+        return ConfigKeys(value, f"{self.where}: {shown}")
 
     def leftovers(self) -> list[str]:
         """Keys that look like sizes, hold something, and were neither read nor ignored."""
@@ -216,8 +221,23 @@ class ConfigKeys:
         ]
 
 
-def _brief(value: Any) -> str:
+def json_kind(value: Any) -> str:
+    """What a value is, in words of JSON."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return "a string"
+    if isinstance(value, list):
+        return "a list"
+    return "a mapping" if isinstance(value, Mapping) else "a number"
+
+
+def brief(value: Any) -> str:
     """A value for a message: at most 40 characters."""
+    if value is None or isinstance(value, bool):
+        return json_kind(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**30:
         return f"a number of {value.bit_length()} bits"
     text = repr(value)

@@ -27,7 +27,7 @@ from archinfer.errors import UnitError, nearest
 from archinfer.hardware import KEYS, TABLES, USUAL_SOFTWARE, Figure, Key
 from archinfer.speculation import SpeculationLaw
 from archinfer.strict import StrictModel
-from archinfer.yamlfile import Document
+from archinfer.yamlfile import NAME_MOST, NAME_PATTERN, Document
 
 __all__ = ["Profile", "profile_of", "read_profile"]
 
@@ -230,7 +230,7 @@ class Profile(StrictModel):
     """A hardware profile."""
 
     schema_version: Literal[1]
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$", max_length=60)]
+    name: Annotated[str, Field(pattern=NAME_PATTERN, max_length=NAME_MOST)]
     title: Text
     node: Text = Field(description="what one node is called: wafer, GPU, socket")
     execution: Literal["spatial", "temporal"]

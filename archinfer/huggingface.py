@@ -8,13 +8,16 @@ from typing import Any
 from archinfer.architecture import COMPONENTS, Architecture, group_layers
 from archinfer.configfile import read_json_object
 from archinfer.configkeys import ConfigKeys
-from archinfer.errors import InputError
+from archinfer.errors import InputError, nearest, shorten
 from archinfer.quantization import StoredFormat, stored_format
 from archinfer.readers import ARCHITECTURE_ALIASES, FAMILIES, SAME_AS, Reading, generic
 
 __all__ = ["from_config", "known_families", "load_architecture", "load_config"]
 
 _TEXT_SECTIONS = ("text_config", "llm_config", "language_config", "thinker_config")
+
+_NAME_MOST = 100
+"""Characters of a `model_type` up to which the nearest known one is looked for."""
 
 _ENCODER_DECODER = frozenset({"t5", "mt5", "bart", "whisper", "mbart", "pegasus", "t5gemma"})
 
@@ -48,9 +51,11 @@ def _text_part(config: Mapping[str, Any], where: str) -> tuple[dict[str, Any], l
     inner = dict(config)
     notes: list[str] = []
     for _ in range(3):
-        name = next((n for n in _TEXT_SECTIONS if isinstance(inner.get(n), Mapping)), None)
+        name = next((n for n in _TEXT_SECTIONS if inner.get(n) is not None), None)
         if name is None:
             break
+        if not isinstance(inner[name], Mapping):
+            raise ConfigKeys(inner, where).must_be(name, "a mapping", inner[name])
         outer, inner = inner, dict(inner[name])
         if not notes:
             notes.append(f"multimodal: only {name} is counted, no vision or audio tower")
@@ -66,6 +71,12 @@ def _text_part(config: Mapping[str, Any], where: str) -> tuple[dict[str, Any], l
     if not inner:
         raise InputError(f"{where}: the config is empty")
     return inner, notes
+
+
+def _empty_section(config: Mapping[str, Any]) -> str:
+    """For messages: the section that would hold the language model's config, but is null."""
+    name = next((n for n in _TEXT_SECTIONS if n in config and config[n] is None), None)
+    return f"; {name} is null, so nothing was read from it" if name else ""
 
 
 def _family(config: Mapping[str, Any], keys: ConfigKeys) -> str | None:
@@ -95,22 +106,25 @@ def _unlike_llama(keys: ConfigKeys) -> str | None:
 
 def _assume(keys: ConfigKeys) -> Reading:
     """An unknown family: read by the generic keys, with a warning, or refused."""
-    name = keys.text("model_type") or "(none)"
+    name = keys.text("model_type")
+    others = [family for family in known_families() if family != name]
+    close = nearest(name, others) if len(name) <= _NAME_MOST else None
+    hint = f" (did you mean {close!r}?)" if close else ""
+    unknown = f"model_type {shorten(name)} is not known{hint}" if name else "no model_type is given"
     needed = (("hidden_size",), ("num_hidden_layers",), ("vocab_size",), ("num_attention_heads",))
     missing = [alternatives[0] for alternatives in needed if not keys.has(*alternatives)]
     known = ", ".join(known_families())
     if name in _ENCODER_DECODER or keys.data.get("is_encoder_decoder"):
-        raise keys.refuse(f"model_type {name!r} is no decoder-only model")
+        subject = f"model_type {shorten(name)}" if name else "the model"
+        raise keys.refuse(f"{subject} is no decoder-only model")
     unlike = _unlike_llama(keys)
     if unlike:
-        raise keys.refuse(f"model_type {name!r} is not known and {unlike} (known: {known})")
+        raise keys.refuse(f"{unknown} and {unlike} (known: {known})")
     if not keys.has("intermediate_size") and not keys.has("moe_intermediate_size"):
         missing.append("intermediate_size")
     if missing:
-        raise keys.refuse(
-            f"model_type {name!r} is not known and key {missing[0]} is missing (known: {known})"
-        )
-    keys.warnings.append(f"model_type {name!r} is not known; counted by its generic keys")
+        raise keys.refuse(f"{unknown} and key {missing[0]} is missing (known: {known})")
+    keys.warnings.append(f"{unknown}; counted by its generic keys")
     return generic(keys)
 
 
@@ -153,6 +167,8 @@ def from_config(config: Mapping[str, Any], source: str = "config") -> Architectu
         return _architecture(keys, reading, name, source, stored, notes)
     except InputError as error:
         message = str(error)
+        if " is missing" in message:
+            message += _empty_section(config)
         raise InputError(
             message if message.startswith(source) else f"{source}: {message}"
         ) from None

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from archinfer.configkeys import ConfigKeys
-from archinfer.errors import nearest
+from archinfer.errors import nearest, shorten
 from archinfer.layers.pieces import COMPONENTS, KEPT_COMPONENTS
 
 __all__ = ["StoredFormat", "stored_format"]
+
+
+class _NotKnown(Exception):
+    """A well-formed quantization without a weight format of ours; says which and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +82,15 @@ def _agree(keys: ConfigKeys) -> bool:
     return first is None or second is None or first == second
 
 
-def _kept(modules: Any) -> frozenset[str]:
+def _kept(modules: Sequence[str] | None) -> frozenset[str]:
     """Components that a list of module names or patterns leaves unquantised, as a whole.
 
     A pattern that names single layers ("model.layers.0.self_attn") is no statement about a
     component and is passed over.
     """
     found: set[str] = set()
-    names: Iterable[Any] = modules if isinstance(modules, list) else []
-    for name in names:
-        text = str(name).removeprefix("re:")
+    for name in modules or ():
+        text = name.removeprefix("re:")
         if re.search(r"layers?\.\d+\.", text):
             continue
         for pattern, component in _KEPT_NAMES:
@@ -97,46 +100,132 @@ def _kept(modules: Any) -> frozenset[str]:
     return frozenset(found) | KEPT_COMPONENTS
 
 
-def _integer(bits: Any, group: Any) -> str | None:
+_INTEGER_METHODS = frozenset({"gptq", "awq", "auto-round", "gptq_marlin", "awq_marlin"})
+
+_FP8_METHODS = frozenset({"fp8", "fbgemm_fp8", "finegrained_fp8"})
+
+_ALGORITHMS = {"FP8": "fp8", "NVFP4": "nvfp4", "MXFP8": "mxfp8", "W4A16_AWQ": "int4-g128"}
+"""NVIDIA Model Optimizer's names of formats."""
+
+_FORMATS = {"mxfp4": "mxfp4", "mxfp8": "mxfp8", "nvfp4": "nvfp4", "experts_int8": "int8"}
+"""Methods that are one format."""
+
+_METHODS = sorted(
+    {*_INTEGER_METHODS, *_FP8_METHODS, *_FORMATS, "bitsandbytes", "modelopt", "modelopt_fp4",
+     "compressed-tensors"}
+)  # fmt: skip
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _group_size(keys: ConfigKeys, *names: str) -> int | None:
+    """The number of weights that share a scale; None for a whole row (-1) or an absent key."""
+    value = keys.raw(*names)
+    if value is None or (_whole(value) and value == -1):
+        return None
+    if not _whole(value) or value < 1:
+        name = next(n for n in names if keys.has(n))
+        raise keys.must_be(name, "a positive whole number or -1", value)
+    return int(value)
+
+
+def _check_block(section: ConfigKeys) -> None:
+    block = section.raw("weight_block_size")
+    if block is None:
+        return
+    pair = isinstance(block, list) and len(block) == 2
+    if not pair or not all(_whole(size) and size > 0 for size in block):
+        raise section.must_be("weight_block_size", "two positive whole numbers", block)
+
+
+def _modules(section: ConfigKeys) -> list[str] | None:
+    """Modules that are left unquantised, by name or pattern."""
+    names = ("modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules")
+    found = section.raw(*names)
+    if found is None:
+        return None
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        name = next(n for n in names if section.has(n))
+        raise section.must_be(name, "a list of strings", found)
+    return found
+
+
+def _bits(method: str, keys: ConfigKeys, *names: str) -> int:
+    """The width of a weight, 4 or 8."""
+    bits = keys.optional(*names)
+    if bits is None:
+        raise _NotKnown(f"quantization {method!r} has no {names[0]} (known: 4, 8)")
+    if bits not in (4, 8):
+        name = next(n for n in names if keys.has(n))
+        raise _NotKnown(f"quantization {method!r} with {name} = {bits} is not known (known: 4, 8)")
+    return bits
+
+
+def _integer(bits: int, group: int | None) -> str:
     if bits == 8:
         return "int8"
-    if bits == 4:
-        return "int4" if isinstance(group, int) and 0 < group <= 64 else "int4-g128"
-    return None
+    return "int4" if group is not None and group <= 64 else "int4-g128"
 
 
-def _compressed_tensors(section: ConfigKeys) -> str | None:
-    groups = section.raw("config_groups")
-    first = next(iter(groups.values()), None) if isinstance(groups, dict) and groups else None
-    weights = first.get("weights") if isinstance(first, dict) else None
-    if not isinstance(weights, dict):
-        return None
-    bits, kind, group = weights.get("num_bits"), weights.get("type"), weights.get("group_size")
-    if kind == "float" and bits == 8:
-        if weights.get("strategy") == "block":
+def _compressed_tensors(method: str, section: ConfigKeys) -> str:
+    groups = section.section("config_groups")
+    first = groups.section(next(iter(groups.data))) if groups and groups.data else None
+    weights = first.section("weights") if first else None
+    if weights is None:
+        raise _NotKnown(f"quantization {method!r} has no config_groups with weights")
+    group = _group_size(weights, "group_size")
+    bits = _bits(method, weights, "num_bits")
+    if weights.text("type") != "float":
+        return _integer(bits, group)
+    if bits == 8:
+        if weights.text("strategy") == "block":
             return "fp8-block"
         return "mxfp8" if group == 32 else "fp8"
-    if kind == "float" and bits == 4:
-        return "nvfp4" if group == 16 else "mxfp4"
-    return _integer(bits, group)
+    return "nvfp4" if group == 16 else "mxfp4"
 
 
-def _named(method: str, section: ConfigKeys) -> str | None:
-    if method in ("fp8", "fbgemm_fp8", "finegrained_fp8"):
+def _optimizer(method: str, section: ConfigKeys) -> str:
+    """A format of NVIDIA's Model Optimizer, by `quant_algo`."""
+    algorithm = section.text("quant_algo")
+    found = _ALGORITHMS.get(algorithm.upper())
+    if found is None and method == "modelopt_fp4":
+        return "nvfp4"
+    if found is None:
+        known = f"(known: {', '.join(_ALGORITHMS)})"
+        if not algorithm:
+            raise _NotKnown(f"quantization {method!r} has no quant_algo {known}")
+        raise _NotKnown(f"quant_algo {shorten(algorithm)} is not known {known}")
+    return found
+
+
+def _named(method: str, section: ConfigKeys) -> str:
+    """The weight format of a method.
+
+    Raises:
+        _NotKnown: the method has none, or not at this width.
+        InputError: a key of the wrong type.
+    """
+    if method in _FP8_METHODS:
         return "fp8-block" if section.has("weight_block_size") else "fp8"
-    if method in ("gptq", "awq", "auto-round", "gptq_marlin", "awq_marlin"):
-        return _integer(section.raw("bits", "w_bit"), section.raw("group_size", "q_group_size"))
+    if method in _INTEGER_METHODS:
+        group = _group_size(section, "group_size", "q_group_size")
+        return _integer(_bits(method, section, "bits", "w_bit"), group)
     if method == "bitsandbytes":
-        return "int4" if section.raw("load_in_4bit") else "int8"
-    if method in ("modelopt", "modelopt_fp4"):
-        algorithm = str(section.raw("quant_algo", default="")).upper()
-        named = {"FP8": "fp8", "NVFP4": "nvfp4", "MXFP8": "mxfp8", "W4A16_AWQ": "int4-g128"}
-        return named.get(algorithm, "nvfp4" if method == "modelopt_fp4" else None)
+        return "int4" if section.flag("load_in_4bit") else "int8"
+    # Files of Model Optimizer's own kind state the algorithm only.
+    if method in ("modelopt", "modelopt_fp4") or (not method and section.has("quant_algo")):
+        return _optimizer(method, section)
     if method == "compressed-tensors":
-        return _compressed_tensors(section)
-    return {"mxfp4": "mxfp4", "mxfp8": "mxfp8", "nvfp4": "nvfp4", "experts_int8": "int8"}.get(
-        method
-    )
+        return _compressed_tensors(method, section)
+    if not method:
+        raise _NotKnown("quantization_config has no quant_method")
+    if method not in _FORMATS:
+        close = nearest(method, _METHODS) if len(method) <= 100 else None
+        hint = f" (did you mean {close!r}?)" if close else ""
+        raise _NotKnown(f"quantization {shorten(method)} is not known{hint}")
+    return _FORMATS[method]
 
 
 def stored_format(keys: ConfigKeys) -> StoredFormat:
@@ -159,16 +248,18 @@ def stored_format(keys: ConfigKeys) -> StoredFormat:
             else StoredFormat(base)
         )
     method = section.text("quant_method").lower()
-    name = _named(method, section)
-    if name is None:
-        keys.warnings.append(f"quantization {method!r} is not known; weights taken as {base}")
+    _check_block(section)
+    modules = _modules(section)
+    try:
+        name = _named(method, section)
+    except _NotKnown as reason:
+        keys.warnings.append(f"{reason}; weights taken as {base}")
         return StoredFormat(base)
     if narrow_experts:
         keys.notes.append(f"experts are stored in mxfp4, the rest of the layers in {name}")
         return StoredFormat("mxfp4", _ALL - {"experts"}, name)
     if method in ("mxfp4", "experts_int8"):
         return StoredFormat(name, _ALL - {"experts"})
-    modules = section.raw("modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules")
     kept = _kept(modules)
     if section.flag("include_input_output_embeddings"):
         kept = frozenset({"ngram_table"}) if modules == [] else kept - {"embedding", "lm_head"}

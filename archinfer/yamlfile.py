@@ -26,9 +26,14 @@ if TYPE_CHECKING:
 
     Model = TypeVar("Model", bound=BaseModel)
 
-__all__ = ["Document", "Location", "load", "show", "validate"]
+__all__ = ["NAME_MOST", "NAME_PATTERN", "Document", "Location", "load", "show", "validate"]
 
 Location: TypeAlias = tuple[str | int, ...]
+
+NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9.-]*$"
+"""What the name of a profile looks like."""
+NAME_MOST: Final = 60
+"""Most characters of the name of a profile."""
 
 _MAX_DEPTH: Final = 40
 _MAX_VALUES: Final = 50_000
@@ -333,8 +338,16 @@ def _fault_message(model: type[BaseModel], place: Location, fault: dict[str, Any
         wanted = "expected a mapping"
     elif kind == "list_type":
         wanted = "expected a list"
+    elif kind == "string_type":
+        wanted = "expected text"
     elif kind.startswith("string_"):
-        wanted = "expected text" if kind == "string_type" else "expected non-empty text"
+        wanted = _expected_text(kind, fault)
+    elif kind == "too_short" and not fault["input"]:
+        empty = "mapping" if isinstance(fault["input"], dict) else "list"
+        least = fault["ctx"]["min_length"]
+        entries = "entry" if least == 1 else "entries"
+        named = f"key {show(key)}: " if key else ""
+        return f"{named}found an empty {empty}, expected at least {least} {entries}"
     elif kind.startswith("literal"):
         wanted = f"expected {fault['ctx']['expected']}"
         guess = nearest(str(fault["input"]), re.findall(r"'([^']*)'", fault["ctx"]["expected"]))
@@ -343,6 +356,18 @@ def _fault_message(model: type[BaseModel], place: Location, fault: dict[str, Any
         wanted = fault["msg"].replace("Input should be", "expected")
     found = f"found {show(fault['input'])}, "
     return f"key {show(key)}: {found}{wanted}" if key else f"{found}{wanted}"
+
+
+def _expected_text(kind: str, fault: dict[str, Any]) -> str:
+    if kind == "string_too_long":
+        most = fault["ctx"]["max_length"]
+        return f"which is {len(fault['input'])} characters, expected at most {most}"
+    if kind == "string_pattern_mismatch" and fault["ctx"]["pattern"] == NAME_PATTERN:
+        return (
+            "expected lower-case letters, digits, '.' and '-', the first a letter or digit, "
+            f"at most {NAME_MOST} characters"
+        )
+    return "expected non-empty text"
 
 
 def _fields_at(model: type[BaseModel], place: Location) -> list[str]:

@@ -289,6 +289,10 @@ def test_routers_and_vectors_stay_at_16_bits_in_every_narrow_format() -> None:
         ({"quant_method": "awq", "bits": 4, "group_size": 32}, "int4"),
         ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "int8"),
         ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4"),
+        ({"quant_algo": "NVFP4"}, "nvfp4"),
+        ({"quant_algo": "FP8", "exclude_modules": ["lm_head"]}, "fp8"),
+        ({"quant_method": "gptq", "bits": 4, "group_size": -1}, "int4-g128"),
+        ({"quant_method": "fp8", "weight_block_size": None, "ignored_layers": None}, "fp8"),
     ],
 )
 def test_other_quantizations(section: dict[str, Any], weights: str) -> None:
@@ -297,10 +301,83 @@ def test_other_quantizations(section: dict[str, Any], weights: str) -> None:
     assert model.warnings == ()
 
 
-def test_unknown_quantization_warns_and_leaves_counts_alone() -> None:
-    model = read("llama-3.1-8b", quantization_config={"quant_method": "mystery"})
-    assert "mystery" in model.warnings[0]
+@pytest.mark.parametrize(
+    ("section", "warning"),
+    [
+        ({"quant_method": "mystery"}, "quantization 'mystery' is not known"),
+        ({"quant_method": "gtpq"}, "quantization 'gtpq' is not known (did you mean 'gptq'?)"),
+        ({"quant_method": "gptq", "bits": 3},
+         "quantization 'gptq' with bits = 3 is not known (known: 4, 8)"),
+        ({"quant_method": "awq", "w_bit": 2},
+         "quantization 'awq' with w_bit = 2 is not known (known: 4, 8)"),
+        ({"quant_method": "gptq"}, "quantization 'gptq' has no bits (known: 4, 8)"),
+        ({"quant_method": "compressed-tensors"},
+         "quantization 'compressed-tensors' has no config_groups with weights"),
+        ({"quant_method": "compressed-tensors",
+          "config_groups": {"group_0": {"weights": {"num_bits": 6, "type": "float"}}}},
+         "quantization 'compressed-tensors' with num_bits = 6 is not known (known: 4, 8)"),
+        ({"quant_method": "modelopt"},
+         "quantization 'modelopt' has no quant_algo (known: FP8, NVFP4, MXFP8, W4A16_AWQ)"),
+        ({"quant_algo": "W3"},
+         "quant_algo 'W3' is not known (known: FP8, NVFP4, MXFP8, W4A16_AWQ)"),
+        ({}, "quantization_config has no quant_method"),
+    ],
+)  # fmt: skip
+def test_unknown_quantization_warns_and_leaves_counts_alone(
+    section: dict[str, Any], warning: str
+) -> None:
+    model = read("llama-3.1-8b", quantization_config=section)
+    assert model.warnings == (f"{warning}; weights taken as bf16",)
+    assert model.weight_format == "bf16"
     assert model.parameters() == catalogue.load("llama-3.1-8b").parameters()
+
+
+_WEIGHTS = {"num_bits": 4, "group_size": 32}
+
+
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ({"quant_method": 5}, "quant_method must be a string, found 5"),
+        ({"quant_method": "gptq", "bits": "four"}, "bits must be a whole number, found 'four'"),
+        ({"quant_method": "gptq", "bits": 0}, "bits must be at least 1, found 0"),
+        ({"quant_method": "gptq", "bits": True}, "bits must be a whole number, found true"),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 0},
+         "group_size must be a positive whole number or -1, found 0"),
+        ({"quant_method": "awq", "bits": 4, "q_group_size": "x"},
+         "q_group_size must be a positive whole number or -1, found 'x'"),
+        ({"quant_method": "fp8", "weight_block_size": "x"},
+         "weight_block_size must be two positive whole numbers, found 'x'"),
+        ({"quant_method": "fp8", "weight_block_size": [128]},
+         "weight_block_size must be two positive whole numbers, found [128]"),
+        ({"quant_method": "fp8", "weight_block_size": [128, 0]},
+         "weight_block_size must be two positive whole numbers, found [128, 0]"),
+        ({"quant_method": "fp8", "modules_to_not_convert": 5},
+         "modules_to_not_convert must be a list of strings, found 5"),
+        ({"quant_method": "mxfp4", "ignore": [1]}, "ignore must be a list of strings, found [1]"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": "no"},
+         "load_in_4bit must be true or false, found 'no'"),
+        ({"quant_method": "modelopt", "quant_algo": 4}, "quant_algo must be a string, found 4"),
+        ({"quant_method": "compressed-tensors", "config_groups": []},
+         "config_groups must be a mapping, found []"),
+        ({"quant_method": "compressed-tensors", "config_groups": {"a\nb": {"weights": 4}}},
+         "config_groups: 'a\\nb': weights must be a mapping, found 4"),
+        ({"quant_method": "compressed-tensors",
+          "config_groups": {"group_0": {"weights": _WEIGHTS | {"num_bits": "4"}}}},
+         "config_groups: group_0: weights: num_bits must be a whole number, found '4'"),
+        ({"quant_method": "compressed-tensors",
+          "config_groups": {"group_0": {"weights": _WEIGHTS | {"group_size": 0}}}},
+         "weights: group_size must be a positive whole number or -1, found 0"),
+    ],
+)  # fmt: skip
+def test_wrong_values_of_a_quantization_are_refused_by_name(
+    section: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        read("llama-3.1-8b", quantization_config=section)
+    assert str(caught.value).startswith("llama-3.1-8b: quantization_config: ")
+    assert str(caught.value).endswith(words)
+    assert "\n" not in str(caught.value)
 
 
 # What is not known
@@ -310,6 +387,15 @@ def test_unknown_family_with_generic_keys_warns() -> None:
     model = read("llama-3.1-8b", model_type="brand_new", architectures=["BrandNewForCausalLM"])
     assert model.parameters().total == 8_030_261_248
     assert any("brand_new" in w for w in model.warnings)
+
+
+def test_the_nearest_family_is_named() -> None:
+    model = read("llama-3.1-8b", model_type="lama", architectures=None)
+    assert model.warnings[0] == (
+        "model_type 'lama' is not known (did you mean 'llama'?); counted by its generic keys"
+    )
+    long = read("llama-3.1-8b", model_type="x" * 5000, architectures=None)
+    assert len(long.warnings[0]) < 200
 
 
 def test_unknown_family_without_generic_keys_is_refused_with_the_known_ones() -> None:
@@ -378,7 +464,21 @@ def test_keys_beside_the_size_are_no_obstacle(name: str) -> None:
         ("gpt-oss-20b", {"layer_types": ["odd"] * 24}, "'odd'"),
         ("deepseek-v3", {"kv_lora_rank": None}, "kv_lora_rank"),
         ("llama-3.1-8b", {"tie_word_embeddings": "yes"}, "true or false"),
-        ("llama-3.1-8b", {"quantization_config": 7}, "quantization_config"),
+        ("llama-3.1-8b", {"quantization_config": 7}, "quantization_config must be a mapping"),
+        ("llama-3.1-8b", {"tie_word_embeddings": [True]}, "true or false"),
+        (
+            "llama-3.1-8b",
+            {"model_type": "lama", "architectures": None, "vocab_size": None},
+            "'lama' is not known .did you mean 'llama'.. and key vocab_size is missing",
+        ),
+        (
+            "llama-3.1-8b",
+            {"model_type": None, "architectures": None, "vocab_size": None},
+            "no model_type is given and key vocab_size is missing",
+        ),
+        ("llama-4-scout", {"text_config": "x"}, "text_config must be a mapping, found 'x'"),
+        ("llama-4-scout", {"text_config": []}, "text_config must be a mapping, found .."),
+        ("llama-4-scout", {"text_config": True}, "text_config must be a mapping, found true"),
         ("llama-3.1-8b", {"hidden_size": float("inf")}, "hidden_size"),
     ],
 )
@@ -392,6 +492,15 @@ def test_bad_values_are_named_in_one_line(name: str, changes: dict[str, Any], wo
 def test_multimodal_wrapper_says_what_is_left_out() -> None:
     model = catalogue.load("llama-4-scout")
     assert any("no vision" in n for n in model.notes)
+
+
+def test_a_text_config_of_null_is_named_where_keys_are_missing() -> None:
+    with pytest.raises(InputError, match=r"hidden_size.* is missing; text_config is null"):
+        from_config({"model_type": "llama4", "text_config": None}, "config.json")
+    with pytest.raises(InputError, match=r"no model_type is given.* text_config is null"):
+        from_config({"text_config": None}, "config.json")
+    whole = from_config({**config("llama-3.1-8b"), "text_config": None}, "config.json")
+    assert whole.parameters() == catalogue.load("llama-3.1-8b").parameters()
 
 
 def test_git_of_microsoft_is_not_grok() -> None:
@@ -436,8 +545,11 @@ def write(path: Path, data: bytes) -> str:
     [
         (b"", "empty"),
         (b"   \n", "empty"),
-        (b"[1, 2]", "expected an object"),
-        (b"3", "expected an object"),
+        (b"[1, 2]", "holds a list; expected a mapping"),
+        (b"3", "holds a number; expected a mapping"),
+        (b"null", "holds null; expected a mapping"),
+        (b"true", "holds true; expected a mapping"),
+        (b'"llama"', "holds a string; expected a mapping"),
         (b'{"hidden_size": 4096', "not valid JSON"),
         (b'{"hidden_size": 4096,\n "a": }', ":2: is not valid JSON"),
         (b'{"a": NaN}', "NaN"),
