@@ -210,6 +210,7 @@ def _as_run(
         concurrency=row.batch or 1.0,
         weight_bits=bits,
         outside_bits=outside_bits,
+        weights_only=format_name is not None and weight_format(format_name).weights_only,
     )
     stored = memory(
         shape, traffic.context_tokens, traffic.concurrency, bits, traffic.kv_bits, outside_bits

@@ -19,7 +19,7 @@ from archinfer.formats import weight_format
 from archinfer.generative import NO_SPECULATION, drawn_speculation, noise_scale
 from archinfer.importance import normal_points
 from archinfer.noise import log_density
-from archinfer.placement import best_mapping, min_nodes
+from archinfer.placement import best_mapping, min_nodes, traffic_of
 from archinfer.posterior import Posterior, resampled
 from archinfer.shape import FloatArray, ModelShape
 from archinfer.speculation import speculative_time
@@ -201,14 +201,7 @@ def compare_with(
     }
     parts = {cause: (unknown[cause] - known[cause]) / mean_s for cause in known}
     bits = weight_format(weights).bits
-    traffic = Traffic(
-        asked.context_tokens,
-        1,
-        bits,
-        None,
-        asked.kv_bits,
-        weights_only=weight_format(weights).weights_only,
-    )
+    traffic = traffic_of(asked, weights, None)
     stored = memory(reference, asked.context_tokens, 1, bits, asked.kv_bits)
     deployed = _Deployed(reference, stored, traffic, mapping, time)
     accepted, gained, chance = np.empty((3, len(kept)))

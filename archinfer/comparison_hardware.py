@@ -15,8 +15,7 @@ import numpy as np
 
 from archinfer.cost import speed_range
 from archinfer.deployment import Deployment, Mapping
-from archinfer.formats import weight_format
-from archinfer.placement import candidates
+from archinfer.placement import candidates, traffic_of
 from archinfer.prediction import Prediction, predict
 from archinfer.roofline import roofline_tokens_per_s
 from archinfer.solver import widest_group
@@ -140,16 +139,7 @@ def _mapping(mapping: Mapping, layers: Any) -> dict[str, int]:
 
 
 def _traffic(p: Prediction) -> Traffic:
-    asked = p.deployment
-    return Traffic(
-        context_tokens=asked.context_tokens,
-        concurrency=asked.concurrency,
-        weight_bits=p.weight_bits,
-        outside_bits=p.outside_bits,
-        kv_bits=asked.kv_bits,
-        draft_tokens=asked.draft_tokens,
-        weights_only=weight_format(p.weights).weights_only,
-    )
+    return traffic_of(p.deployment, p.weights, p.outside_bits)
 
 
 def speed_ceiling(p: Prediction) -> Ceiling | None:

@@ -286,7 +286,7 @@ class Hardware:
         """Whether both have the same figures and lack the same ones."""
         if not isinstance(other, Hardware):
             return NotImplemented
-        # A tuple compares by identity first, which makes a missing figure (NaN) equal to itself;
+        # A list compares by identity first, which makes a missing figure (NaN) equal to itself;
         # the comparison that dataclasses generate does so before Python 3.13 only.
         compared = [field.name for field in dataclasses.fields(self) if field.compare]
         return [getattr(self, n) for n in compared] == [getattr(other, n) for n in compared]

@@ -27,6 +27,7 @@ __all__ = [
     "fewest_nodes",
     "min_nodes",
     "take_time",
+    "traffic_of",
 ]
 
 
@@ -93,16 +94,23 @@ def candidates(
     )
 
 
-def _asked(deployment: Deployment, outside_bits: float | None) -> tuple[float, Traffic]:
-    bits = weight_format(deployment.weights or "bf16").bits
-    return bits, Traffic(
+def traffic_of(deployment: Deployment, weights: str, outside_bits: float | None) -> Traffic:
+    """What a deployment asks of a pass.
+
+    Args:
+        deployment: context, users, cache and drafts.
+        weights: weight format.
+        outside_bits: bits of embedding and head; None: as the weights.
+    """
+    form = weight_format(weights)
+    return Traffic(
         context_tokens=deployment.context_tokens,
         concurrency=deployment.concurrency,
-        weight_bits=bits,
+        weight_bits=form.bits,
         outside_bits=outside_bits,
         kv_bits=deployment.kv_bits,
         draft_tokens=deployment.draft_tokens,
-        weights_only=weight_format(deployment.weights or "bf16").weights_only,
+        weights_only=form.weights_only,
     )
 
 
@@ -135,7 +143,7 @@ def best_mapping(
         Mapping, time of a pass, whether it fits. Where none fits: the one that is least too
         full.
     """
-    _, traffic = _asked(deployment, outside_bits)
+    traffic = traffic_of(deployment, deployment.weights or "bf16", outside_bits)
     stored = _stored(shape, traffic)
     forced = deployment.forced(shape.layers)
     if forced is not None:
@@ -166,7 +174,7 @@ def min_nodes(
     Layers are whole, so a stage holds ceil(L / stages) of them; on temporal hardware the nodes
     of one tensor-parallel group share each layer.
     """
-    _, traffic = _asked(deployment, outside_bits)
+    traffic = traffic_of(deployment, deployment.weights or "bf16", outside_bits)
     return fewest_nodes(hardware, shape, _stored(shape, traffic))
 
 

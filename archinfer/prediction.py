@@ -18,7 +18,7 @@ from archinfer.deployment import Deployment, Mapping
 from archinfer.errors import InputError
 from archinfer.family import FamilyRules, family_shape
 from archinfer.formats import weight_format
-from archinfer.placement import candidates, fewest, fewest_nodes
+from archinfer.placement import candidates, fewest, fewest_nodes, traffic_of
 from archinfer.shape import FloatArray, ModelShape, Number
 from archinfer.terms import TERMS, TokenTime, Traffic
 from archinfer.work import Memory, memory
@@ -296,15 +296,7 @@ def _asked(model: Architecture | ModelShape, deployment: Deployment) -> _Asked:
         weights = weight_format(deployment.weights or "bf16").name
         shape = model
         outside_bits = weight_format(weights).bits
-    traffic = Traffic(
-        context_tokens=deployment.context_tokens,
-        concurrency=deployment.concurrency,
-        weight_bits=weight_format(weights).bits,
-        outside_bits=outside_bits,
-        kv_bits=deployment.kv_bits,
-        draft_tokens=deployment.draft_tokens,
-        weights_only=weight_format(weights).weights_only,
-    )
+    traffic = traffic_of(deployment, weights, outside_bits)
     stored = memory(
         shape,
         traffic.context_tokens,

@@ -221,7 +221,8 @@ def _changes_nothing(rows: list[Row], hardware: str) -> bool:
     return all(
         row.result.fits
         and row.architecture is not None
-        and row.speed == predicted(row.architecture, before, row.result.deployment).speed
+        and row.speed
+        == predicted(row.architecture, before, row.result.deployment, changes=False).speed
         for row in rows
     )
 
