@@ -181,7 +181,7 @@ def question(
         weights=tuple(dict.fromkeys(weight_format(name).name for name in names)),
         kv=kv,
         rules=FamilyRules(attention=attention),
-        speculation=_accepted(speculation),
+        speculation=_span("speculation", speculation, "accepted", lowest=1.0),
         habits=habits,
         total=totals,
         active=actives,
@@ -230,9 +230,7 @@ def read_speed(key: str, value: Quantity) -> float:
 
 def _sparsity(value: Span) -> Range:
     """Total over active parameters, 1 for a dense model, where an open low end begins."""
-    low, high = _span("sparsity", value, "number")
-    if isinstance(value, str) and value.lstrip().startswith(":"):
-        low = 1.0
+    low, high = _span("sparsity", value, "number", lowest=1.0)
     if not (1.0 <= low <= high and (high <= SPARSITY_MOST or high == math.inf)):
         raise InputError(
             f"sparsity: expected total / active between 1 (dense) and {SPARSITY_MOST:,.0f}, "
@@ -252,12 +250,12 @@ def _optional(key: str, value: Quantity | None, dimension: str) -> float | None:
     return None if value is None else _number(key, value, dimension)
 
 
-def _span(key: str, value: Span | None, dimension: str) -> Range:
+def _span(key: str, value: Span | None, dimension: str, lowest: float = 0.0) -> Range:
     if value is None:
         return ANY
     if isinstance(value, str):
         try:
-            return units.parse_range(value, dimension)
+            return units.parse_range(value, dimension, lowest)
         except UnitError as error:
             raise UnitError(f"{key}: {error}") from None
     if not isinstance(value, tuple):
@@ -270,13 +268,6 @@ def _span(key: str, value: Span | None, dimension: str) -> Range:
         _number(key, low, dimension),
         math.inf if high == math.inf else _number(key, high, dimension),
     )
-
-
-def _accepted(speculation: Span) -> Range:
-    """Accepted tokens a pass; an open low end is 1, a pass's own token."""
-    low, high = _span("speculation", speculation, "accepted")
-    opened = isinstance(speculation, str) and speculation.lstrip().startswith(":")
-    return (1.0 if opened and high >= 1.0 else low), high
 
 
 def _whole(key: str, value: float) -> int:

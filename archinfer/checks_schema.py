@@ -96,11 +96,9 @@ class Span(Quantity):
 
     def _read_span(self, found: Any) -> tuple[float, float]:
         try:
-            low, high = units.parse_range(found, self.dimension)
+            low, high = units.parse_range(found, self.dimension, self.low)
         except UnitError as error:
             raise ValueError(str(error).partition(": ")[2] or str(error)) from None
-        if low == 0.0 and self.low > 0.0 and str(found).lstrip().startswith(":"):
-            low = self.low
         if low or self.low > 0.0:
             self._within(low)
         self._within(high)

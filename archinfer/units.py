@@ -181,11 +181,11 @@ def parse(text: str | float, dimension: str) -> float:
     return _parse(text, dimension)[0]
 
 
-def parse_range(text: str | float, dimension: str) -> tuple[float, float]:
+def parse_range(text: str | float, dimension: str, lowest: float = 0.0) -> tuple[float, float]:
     """(low, high) of "70:100", "2T:4T", "0.9T:", ":5" or "88" (both ends alike).
 
-    An open low end is 0, an open high end is infinity. "2:4T" is refused: it could mean either
-    2 or 2T.
+    An open low end is `lowest` (no more than the high one), an open high end is infinity. "2:4T"
+    is refused: it could mean either 2 or 2T.
 
     Raises:
         UnitError: as `parse`; also low above high, or no end at all.
@@ -197,8 +197,10 @@ def parse_range(text: str | float, dimension: str) -> tuple[float, float]:
     if not low_text and not high_text:
         raise UnitError(f"{shorten(text)}: a range needs at least one end; expected for example "
                         f"'{_example_range(dimension)}'")  # fmt: skip
-    low, low_unit = _parse(low_text, dimension) if low_text else (0.0, "")
+    low, low_unit = _parse(low_text, dimension) if low_text else (lowest, "")
     high, high_unit = _parse(high_text, dimension) if high_text else (math.inf, "")
+    if not low_text:
+        low = min(low, high)
     if low_text and high_text and low > 0.0 and high_unit and not low_unit:
         raise UnitError(
             f"{shorten(text)}: only one end has a unit; write '{low_text}{high_unit}:{high_text}' "

@@ -150,7 +150,9 @@ def read_whole(option: str, text: str, dimension: str, most: int = WHOLE_MOST) -
     return int(value)
 
 
-def read_range(option: str, text: str | None, dimension: str = "count") -> tuple[float, float]:
+def read_range(
+    option: str, text: str | None, dimension: str = "count", lowest: float = 0.0
+) -> tuple[float, float]:
     """The range that an option holds, open (0, inf) where it was not given."""
     from archinfer.errors import UnitError
     from archinfer.units import parse_range
@@ -158,7 +160,7 @@ def read_range(option: str, text: str | None, dimension: str = "count") -> tuple
     if text is None:
         return (0.0, math.inf)
     try:
-        return parse_range(text, dimension)
+        return parse_range(text, dimension, lowest)
     except UnitError as error:
         raise UnitError(f"{option}: {error}") from None
 
@@ -168,9 +170,7 @@ def read_speculation(text: str, drafts: int = 0) -> tuple[float, float]:
     from archinfer.deployment import check_accepted
     from archinfer.errors import InputError
 
-    low, high = read_range("--speculation", text, "accepted")
-    if text.lstrip().startswith(":"):
-        low = min(1.0, high)
+    low, high = read_range("--speculation", text, "accepted", lowest=1.0)
     try:
         check_accepted(low, high, drafts)
     except InputError as error:
@@ -182,12 +182,10 @@ def read_whole_range(option: str, text: str, most: int) -> tuple[int, int]:
     """A range of whole numbers >= 1; an open end is `most`."""
     from archinfer.errors import InputError
 
-    low, high = read_range(option, text, "whole")
+    low, high = read_range(option, text, "whole", lowest=1.0)
     high = float(most) if math.isinf(high) else high
     if low != int(low) or high != int(high):
         raise InputError(f"{option}: expected whole numbers such as 88 or 70:100, found {text!r}")
-    if text.lstrip().startswith(":"):
-        low = 1
     if not 1 <= low <= high:
         raise InputError(f"{option}: expected at least 1, found {text!r}")
     if high > most:
