@@ -1,0 +1,1 @@
+"""This machine measured with a decoder of its own."""

@@ -1,0 +1,1 @@
+"""Expectations that are held against the model."""

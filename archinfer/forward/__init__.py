@@ -1,0 +1,1 @@
+"""A known model on a machine: how fast, on how many nodes."""

@@ -1,0 +1,1 @@
+"""Machines: profiles of what they can do, each figure with its source."""

@@ -1,0 +1,1 @@
+"""What an observed speed says, as probabilities."""

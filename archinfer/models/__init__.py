@@ -1,0 +1,1 @@
+"""Language models: their architecture, how their files are read, how they are counted."""

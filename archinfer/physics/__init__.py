@@ -1,0 +1,1 @@
+"""What one pass of a model takes on a machine."""
