@@ -12,12 +12,8 @@ Everything here is imported on first use, so that `import archinfer` costs nothi
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from archinfer import catalogue
-    from archinfer.answer import Answer
     from archinfer.api import solve
-    from archinfer.architecture import Architecture
-    from archinfer.checks import run as check
-    from archinfer.deployment import Deployment
+    from archinfer.checks.run import run as check
     from archinfer.errors import (
         ArchinferError,
         FileError,
@@ -26,14 +22,18 @@ if TYPE_CHECKING:
         UnitError,
         UnknownNameError,
     )
-    from archinfer.family import FamilyRules, family_shape
-    from archinfer.hardware import Hardware
-    from archinfer.huggingface import load_architecture
-    from archinfer.inference import infer
-    from archinfer.posterior import Posterior
-    from archinfer.prediction import Prediction, predict
-    from archinfer.question import Habits, Question
-    from archinfer.shape import ModelShape
+    from archinfer.forward.prediction import Prediction, predict
+    from archinfer.hardware.profile import Hardware
+    from archinfer.inference.infer import infer
+    from archinfer.inference.posterior import Posterior
+    from archinfer.models import catalogue
+    from archinfer.models.architecture import Architecture
+    from archinfer.models.family import FamilyRules, family_shape
+    from archinfer.models.huggingface import load_architecture
+    from archinfer.models.shape import ModelShape
+    from archinfer.physics.deployment import Deployment
+    from archinfer.solver.answer import Answer
+    from archinfer.solver.question import Habits, Question
 
     __version__: str
 
@@ -65,10 +65,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "answer": ("Answer",),
     "api": ("solve",),
-    "architecture": ("Architecture",),
-    "deployment": ("Deployment",),
     "errors": (
         "ArchinferError",
         "FileError",
@@ -77,14 +74,17 @@ _HOMES = {
         "UnitError",
         "UnknownNameError",
     ),
-    "family": ("FamilyRules", "family_shape"),
-    "hardware": ("Hardware",),
-    "huggingface": ("load_architecture",),
-    "inference": ("infer",),
-    "posterior": ("Posterior",),
-    "prediction": ("Prediction", "predict"),
-    "question": ("Habits", "Question"),
-    "shape": ("ModelShape",),
+    "forward.prediction": ("Prediction", "predict"),
+    "hardware.profile": ("Hardware",),
+    "inference.infer": ("infer",),
+    "inference.posterior": ("Posterior",),
+    "models.architecture": ("Architecture",),
+    "models.family": ("FamilyRules", "family_shape"),
+    "models.huggingface": ("load_architecture",),
+    "models.shape": ("ModelShape",),
+    "physics.deployment": ("Deployment",),
+    "solver.answer": ("Answer",),
+    "solver.question": ("Habits", "Question"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -95,9 +95,9 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         found: Any = metadata.version("archinfer")
     elif name == "catalogue":
-        found = import_module("archinfer.catalogue")
+        found = import_module("archinfer.models.catalogue")
     elif name == "check":
-        found = import_module("archinfer.checks").run
+        found = import_module("archinfer.checks.run").run
     elif name in _HOME:
         found = getattr(import_module(f"archinfer.{_HOME[name]}"), name)
     else:

@@ -22,7 +22,7 @@ def run() -> None:
     # A shell that started the command in the background has it ignore Ctrl-C.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _stop)
-    from archinfer.cli import main
+    from archinfer.cli.main import main
 
     main()
 

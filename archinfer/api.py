@@ -8,13 +8,13 @@ from statistics import NormalDist
 from typing import TypeAlias
 
 from archinfer import units
-from archinfer.answer import Answer, answer
 from archinfer.errors import InputError, UnitError
-from archinfer.family import FamilyRules
-from archinfer.formats import weight_format
-from archinfer.hardware import Hardware
+from archinfer.hardware.profile import Hardware
 from archinfer.limits import SPARSITY_MOST, SPEED_MOST, WHOLE_MOST
-from archinfer.question import ANY, Habits, Question, Range
+from archinfer.models.family import FamilyRules
+from archinfer.models.formats import weight_format
+from archinfer.solver.answer import Answer, answer
+from archinfer.solver.question import ANY, Habits, Question, Range
 
 __all__ = ["Quantity", "Span", "question", "read_speed", "solve"]
 

@@ -902,13 +902,13 @@ class CalibrateOutput(BaseModel):
 
 
 def _hardware_file() -> dict[str, Any]:
-    from archinfer.hardware_schema import Profile
+    from archinfer.hardware.schema import Profile
 
     return _file_schema(Profile)
 
 
 def _check_file() -> dict[str, Any]:
-    from archinfer.checks_schema import CheckFile
+    from archinfer.checks.schema import CheckFile
 
     return _file_schema(CheckFile)
 

@@ -31,13 +31,13 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    from archinfer.threads import limit_threads
+    from archinfer.calibration.threads import limit_threads
 
     limit_threads(args.threads)
 
-    from archinfer.blind import blind_test
-    from archinfer.calibration import calibrate
-    from archinfer.calibration_run import Settings
+    from archinfer.calibration.blind import blind_test
+    from archinfer.calibration.calibrate import calibrate
+    from archinfer.calibration.run import Settings
     from archinfer.errors import MeasurementError
 
     noisy, good = 0, 0

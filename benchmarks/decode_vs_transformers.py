@@ -39,7 +39,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "tools")]
 from decode_bandwidth import MODELS as AT_1_GB  # noqa: E402
 from decode_bandwidth import Quiet  # noqa: E402
 
-from archinfer.moe import Counters, Decoder, MoEConfig, Weights  # noqa: E402
+from archinfer.calibration.moe import Counters, Decoder, MoEConfig, Weights  # noqa: E402
 
 TARGET = 1.5
 PROMPT = 128

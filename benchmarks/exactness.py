@@ -13,10 +13,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from archinfer.family import FamilyRules
-from archinfer.hardware import Hardware
-from archinfer.question import Question
-from archinfer.solver import solve
+from archinfer.hardware.profile import Hardware
+from archinfer.models.family import FamilyRules
+from archinfer.solver.question import Question
+from archinfer.solver.region import solve
 from tests.exactness import agreement
 
 

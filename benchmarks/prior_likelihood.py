@@ -7,7 +7,7 @@ from those before it (dates of release to half a year, from public pages).
 
     python benchmarks/prior_likelihood.py
 
-The laws marked * are those of `archinfer.prior`. "spread" is the root mean square of the left-out
+The laws marked * are those of `inference.prior`. "spread" is the root mean square of the left-out
 deviations in the law's scale.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 from scipy import stats
 
 from archinfer import catalogue
-from archinfer.prior import (
+from archinfer.inference.prior import (
     DENSE_WIDENING,
     DEPTH_SCALE,
     SIZE_WIDENING,

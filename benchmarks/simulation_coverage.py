@@ -37,10 +37,10 @@ import time
 import numpy as np
 from scipy.stats import kstest
 
-from archinfer.hardware import Hardware
-from archinfer.inference import infer, simulate
-from archinfer.posterior import QUANTITIES, Posterior
-from archinfer.question import Question
+from archinfer.hardware.profile import Hardware
+from archinfer.inference.infer import infer, simulate
+from archinfer.inference.posterior import QUANTITIES, Posterior
+from archinfer.solver.question import Question
 
 TOLERANCE = 0.04
 

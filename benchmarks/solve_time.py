@@ -25,9 +25,9 @@ def fastest(command: list[str], runs: int = 9) -> float:
 
 def main() -> None:
     """Print the table."""
-    from archinfer.hardware import Hardware
-    from archinfer.question import Question
-    from archinfer.solver import solve
+    from archinfer.hardware.profile import Hardware
+    from archinfer.solver.question import Question
+    from archinfer.solver.region import solve
 
     founding = Question(Hardware.load("wse-3"))
     questions = {

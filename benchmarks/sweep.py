@@ -17,7 +17,7 @@ import time
 import numpy as np
 
 from archinfer import Deployment, FamilyRules, Hardware, Prediction, family_shape, predict
-from archinfer.shape import FloatArray
+from archinfer.models.shape import FloatArray
 
 
 def sizes(count: int, seed: int = 0) -> tuple[FloatArray, FloatArray, FloatArray]:

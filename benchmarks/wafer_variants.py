@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-import archinfer.fit as fit_module
-from archinfer.cases import Case
-from archinfer.cost import decode_time
-from archinfer.fit import FitModel, fit_rows, quantiles, without_model
-from archinfer.hardware import Hardware
-from archinfer.observations import Observation, load
-from archinfer.shape import DENSE_CHAIN
-from archinfer.speculation import speculative_time, tokens_per_pass
-from archinfer.validation import error
+import archinfer.fitting.fit as fit_module
+from archinfer.fitting.cases import Case
+from archinfer.fitting.fit import FitModel, fit_rows, quantiles, without_model
+from archinfer.fitting.observations import Observation, load
+from archinfer.fitting.validation import error
+from archinfer.hardware.profile import Hardware
+from archinfer.models.shape import DENSE_CHAIN
+from archinfer.physics.decode import decode_time
+from archinfer.physics.speculation import speculative_time, tokens_per_pass
 
 
 def _same(value: Any) -> Any:
@@ -61,7 +61,7 @@ def _free_verifying(hardware, shape, memory, mapping, traffic, acceptance, draft
 
 def fit_drafts():
     """Numbers of drafted tokens tried."""
-    from archinfer.speculation import DRAFTS
+    from archinfer.physics.speculation import DRAFTS
 
     return DRAFTS
 

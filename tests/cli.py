@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from archinfer import cli
+from archinfer.cli import main as cli
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from archinfer.constraints import Candidate, slacks
-from archinfer.deployment import Mapping
-from archinfer.formats import weight_format
-from archinfer.question import Question
-from archinfer.solver import Region, mappings, widest_group
+from archinfer.models.formats import weight_format
+from archinfer.physics.deployment import Mapping
+from archinfer.solver.constraints import Candidate, slacks
+from archinfer.solver.question import Question
+from archinfer.solver.region import Region, mappings, widest_group
 
 EDGE = 1e-6
 

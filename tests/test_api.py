@@ -20,9 +20,9 @@ import pytest
 import archinfer
 from archinfer import Deployment, Hardware, InputError, Question, family_shape, predict, solve
 from archinfer.api import question
-from archinfer.family import FamilyRules
-from archinfer.inference import infer
-from archinfer.terms import TERMS
+from archinfer.inference.infer import infer
+from archinfer.models.family import FamilyRules
+from archinfer.physics.terms import TERMS
 
 ROOT = Path(__file__).resolve().parent.parent
 

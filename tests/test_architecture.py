@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archinfer import catalogue
-from archinfer.architecture import (
+from archinfer.errors import InputError, UnknownNameError
+from archinfer.models.architecture import (
     COMPONENTS,
     Architecture,
     Attention,
@@ -31,10 +32,9 @@ from archinfer.architecture import (
     group_layers,
     weight_bytes,
 )
-from archinfer.errors import InputError, UnknownNameError
-from archinfer.formats import KV_FORMATS, WEIGHT_FORMATS, kv_format, weight_format
-from archinfer.shape import DENSE_CHAIN
-from archinfer.work import memory
+from archinfer.models.formats import KV_FORMATS, WEIGHT_FORMATS, kv_format, weight_format
+from archinfer.models.shape import DENSE_CHAIN
+from archinfer.physics.work import memory
 
 
 def small(*blocks: LayerBlock, **fields: Any) -> Architecture:

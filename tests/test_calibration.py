@@ -13,10 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archinfer import blind, calibration, calibration_run
-from archinfer.bench import HostBench, low
-from archinfer.calibration import calibrate, counted_chain, evenness
-from archinfer.calibration_design import (
+from archinfer.calibration import blind
+from archinfer.calibration import calibrate as calibration
+from archinfer.calibration import run as calibration_run
+from archinfer.calibration.bench import HostBench, low
+from archinfer.calibration.calibrate import calibrate, counted_chain, evenness
+from archinfer.calibration.decode_bandwidth import Bandwidth, in_child, measure
+from archinfer.calibration.design import (
     ROOM_TOKENS,
     Point,
     bandwidth_config,
@@ -24,19 +27,18 @@ from archinfer.calibration_design import (
     plan,
     point_bytes,
 )
-from archinfer.calibration_fit import CONSTANTS, fit_machine, pass_time, predictions
-from archinfer.calibration_run import Settings
-from archinfer.calibration_transfer import apply, read_calibration
-from archinfer.cost import decode_time
-from archinfer.decode_bandwidth import Bandwidth, in_child, measure
-from archinfer.deployment import Mapping
+from archinfer.calibration.fit import CONSTANTS, fit_machine, pass_time, predictions
+from archinfer.calibration.host import Host, profile_data, profile_hardware, profile_text
+from archinfer.calibration.moe import Counters, Decoder, MoEConfig, Weights
+from archinfer.calibration.run import Settings
+from archinfer.calibration.transfer import apply, read_calibration
 from archinfer.errors import FileError, InputError, MeasurementError
-from archinfer.hardware import KEYS, Hardware
-from archinfer.host import Host, profile_data, profile_hardware, profile_text
-from archinfer.moe import Counters, Decoder, MoEConfig, Weights
-from archinfer.question import Question
-from archinfer.terms import Traffic
-from archinfer.work import experts_hit, memory
+from archinfer.hardware.profile import KEYS, Hardware
+from archinfer.physics.decode import decode_time
+from archinfer.physics.deployment import Mapping
+from archinfer.physics.terms import Traffic
+from archinfer.physics.work import experts_hit, memory
+from archinfer.solver.question import Question
 from tests.cli import run
 
 TRUTH = {
@@ -418,8 +420,8 @@ def test_uneven_routing_hits_fewer_experts_but_no_fewer_than_one_token_uses() ->
 
 
 def test_counted_chain_is_that_of_the_family() -> None:
-    from archinfer.family import ATTENTION_KINDS
-    from archinfer.shape import DENSE_CHAIN
+    from archinfer.models.family import ATTENTION_KINDS
+    from archinfer.models.shape import DENSE_CHAIN
 
     assert counted_chain(moe=False) == DENSE_CHAIN
     assert counted_chain(moe=True) == ATTENTION_KINDS["gqa"].reductions
@@ -459,7 +461,7 @@ def test_what_carries_over_is_used_and_listed(saved: str) -> None:
 
 
 def test_the_chain_of_latent_attention_was_not_counted(saved: str) -> None:
-    from archinfer.family import FamilyRules
+    from archinfer.models.family import FamilyRules
 
     question = Question(hardware=Hardware.load("wse-3"), rules=FamilyRules(attention="mla"))
     used = apply(question, read_calibration(saved), saved)
@@ -589,7 +591,7 @@ def test_the_real_router_is_counted() -> None:
 
 
 def test_a_timed_step_does_the_work_that_the_cost_model_counts() -> None:
-    from archinfer.work import work
+    from archinfer.physics.work import work
 
     point = Point(TINY, 8)
     bench = HostBench()

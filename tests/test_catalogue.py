@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from archinfer import catalogue
-from archinfer.commands import models
+from archinfer.cli import models
 from archinfer.errors import UnknownNameError
 
 EXPECTED: dict[str, dict[str, Any]] = json.loads(

@@ -17,16 +17,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archinfer import api, catalogue, predict, solve
-from archinfer.checks import Remark, Report, Result, speed_quantile
-from archinfer.checks import run as run_checks
-from archinfer.checks_schema import Check, Expect, read_check_file
-from archinfer.commands.check import EXAMPLE
-from archinfer.cost import Z90
-from archinfer.deployment import Deployment
+from archinfer.checks.run import Remark, Report, Result, speed_quantile
+from archinfer.checks.run import run as run_checks
+from archinfer.checks.schema import Check, Expect, read_check_file
+from archinfer.cli.check import EXAMPLE
 from archinfer.errors import FileError
-from archinfer.hardware import Hardware
+from archinfer.hardware.profile import Hardware
+from archinfer.physics.decode import Z90
+from archinfer.physics.deployment import Deployment
 from archinfer.report.checks import junit, margin_text, workflow_commands
-from archinfer.solver import solve as solve_region
+from archinfer.solver.region import solve as solve_region
 from tests.cli import run
 
 ROOT = Path(__file__).resolve().parent.parent

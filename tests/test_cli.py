@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from archinfer import cli, yamlfile
+from archinfer import yamlfile
+from archinfer.cli import main as cli
 from archinfer.errors import InputError, MeasurementError
 from tests.cli import run
 
@@ -23,10 +24,10 @@ HEAVY = ("numpy", "scipy", "pydantic", "yaml", "matplotlib")
 LIGHT_OWN = {
     "archinfer",
     "archinfer.__main__",
-    "archinfer.cli",
+    "archinfer.cli.main",
     "archinfer.errors",
     "archinfer.limits",
-    "archinfer.usage",
+    "archinfer.cli.usage",
 }
 
 COMMANDS = [
@@ -57,7 +58,7 @@ def loaded(*arguments: str) -> set[str]:
     code = (
         "import sys\n"
         f"sys.argv = ['archinfer', *{arguments!r}]\n"
-        "from archinfer.cli import main\n"
+        "from archinfer.cli.main import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "print('MODULES', *sys.modules)"
     )
@@ -74,16 +75,16 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     heavy = set(HEAVY) - ({"pydantic"} if "typer._adapters" in modules else set())
     assert not {m for m in modules if m.split(".")[0] in heavy}
     own = {m for m in modules if m.split(".")[0] == "archinfer"}
-    assert {m for m in own if not m.startswith("archinfer.commands")} <= LIGHT_OWN
+    assert {m for m in own if not m.startswith("archinfer.cli")} <= LIGHT_OWN
 
 
 def test_the_test_above_can_fail() -> None:
-    assert {"numpy", "pydantic", "archinfer.hardware"} <= loaded("hardware", "list")
+    assert {"numpy", "pydantic", "archinfer.hardware.profile"} <= loaded("hardware", "list")
 
 
 @pytest.mark.parametrize(
     "path",
-    [ROOT / "archinfer" / "cli.py", *sorted((ROOT / "archinfer" / "commands").glob("*.py"))],
+    sorted((ROOT / "archinfer" / "cli").glob("*.py")),
     ids=lambda p: p.stem,
 )
 def test_commands_import_nothing_heavy_at_module_level(path: Path) -> None:
@@ -97,8 +98,8 @@ def test_commands_import_nothing_heavy_at_module_level(path: Path) -> None:
         else:
             continue
         for name in names:
-            light = ("archinfer.commands", "archinfer.limits")
-            own = name in light or name.startswith("archinfer.commands.")
+            light = ("archinfer.cli", "archinfer.limits")
+            own = name in light or name.startswith("archinfer.cli.")
             assert own or name.split(".")[0] in allowed, f"{path.name} imports {name}"
 
 
@@ -182,7 +183,7 @@ def test_a_closed_pipe_is_no_error() -> None:
 def test_bash_completion(words: str, offered: set[str]) -> None:
     position = str(len(words.split()) - (0 if words.endswith(" ") else 1))
     done = python(
-        "-c", "import sys; sys.argv = ['archinfer']; from archinfer.cli import main; main()",
+        "-c", "import sys; sys.argv = ['archinfer']; from archinfer.cli.main import main; main()",
         _ARCHINFER_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=position,
     )  # fmt: skip
     assert not done.stderr
@@ -194,7 +195,7 @@ def test_bash_completion(words: str, offered: set[str]) -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts(shell: str) -> None:
     done = python(
-        "-c", "import sys; sys.argv = ['archinfer']; from archinfer.cli import main; main()",
+        "-c", "import sys; sys.argv = ['archinfer']; from archinfer.cli.main import main; main()",
         _ARCHINFER_COMPLETE=f"source_{shell}",
     )  # fmt: skip
     assert done.returncode == 0 and not done.stderr
@@ -357,7 +358,7 @@ def test_nodes_have_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--nodes: expected at most 100,000" in done.err
 
 
-@pytest.mark.parametrize("module", ["typer", "numpy", "pydantic", "archinfer.solver"])
+@pytest.mark.parametrize("module", ["typer", "numpy", "pydantic", "archinfer.solver.region"])
 def test_an_interrupted_import_is_silent(module: str, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import os, signal, sys\n"

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from archinfer.catalogue import load
-from archinfer.comparison_hardware import compare_hardware, speed_ceiling
-from archinfer.deployment import Deployment
-from archinfer.hardware import Hardware
-from archinfer.prediction import predict
-from archinfer.question import nodes_unknown
+from archinfer.forward.compare import compare_hardware, speed_ceiling
+from archinfer.forward.prediction import predict
+from archinfer.hardware.profile import Hardware
+from archinfer.models.catalogue import load
+from archinfer.physics.deployment import Deployment
+from archinfer.solver.question import nodes_unknown
 from tests.cli import run
 
 LLAMA = load("llama-3.1-70b")

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archinfer import catalogue
-from archinfer.comparison import CAUSES, compare_with, log_mean
 from archinfer.errors import InputError
-from archinfer.hardware import Hardware
-from archinfer.inference import infer
-from archinfer.inverse import InverseCase, prior_without, validate_inverse
-from archinfer.posterior import Posterior
-from archinfer.prior import CATALOGUE_PRIOR, catalogue_features, features, fit_prior
-from archinfer.question import Question
+from archinfer.fitting.inverse import InverseCase, prior_without, validate_inverse
+from archinfer.hardware.profile import Hardware
+from archinfer.inference.comparison import CAUSES, compare_with, log_mean
+from archinfer.inference.infer import infer
+from archinfer.inference.posterior import Posterior
+from archinfer.inference.prior import CATALOGUE_PRIOR, catalogue_features, features, fit_prior
+from archinfer.solver.question import Question
 
 
 @cache

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from archinfer.cost import decode_time, log_sd, speed_range, tokens_per_s
-from archinfer.deployment import Mapping
-from archinfer.family import FamilyRules, family_shape
-from archinfer.hardware import Hardware
-from archinfer.shape import Cache, LayerGroup, ModelShape
-from archinfer.spatial import all_reduce_cycles, best_side
-from archinfer.temporal import sync_latency_s
-from archinfer.terms import TERMS, TokenTime, Traffic
-from archinfer.work import experts_hit, memory, work
+from archinfer.hardware.profile import Hardware
+from archinfer.models.family import FamilyRules, family_shape
+from archinfer.models.shape import Cache, LayerGroup, ModelShape
+from archinfer.physics.decode import decode_time, log_sd, speed_range, tokens_per_s
+from archinfer.physics.deployment import Mapping
+from archinfer.physics.spatial import all_reduce_cycles, best_side
+from archinfer.physics.temporal import sync_latency_s
+from archinfer.physics.terms import TERMS, TokenTime, Traffic
+from archinfer.physics.work import experts_hit, memory, work
 
 WSE2 = Hardware.load("wse-2")
 WSE3 = Hardware.load("wse-3")

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from archinfer.answer import answer
-from archinfer.constraints import Candidate, slacks
-from archinfer.designs import rounded
-from archinfer.formats import weight_format
-from archinfer.hardware import Hardware
-from archinfer.question import Question
+from archinfer.hardware.profile import Hardware
+from archinfer.models.formats import weight_format
+from archinfer.solver.answer import answer
+from archinfer.solver.constraints import Candidate, slacks
+from archinfer.solver.designs import rounded
+from archinfer.solver.question import Question
 from tests import cli
 
 WSE3 = Hardware.load("wse-3")

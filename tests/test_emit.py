@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archinfer.answer import answer
-from archinfer.architecture import Architecture, Attention, DenseMLP, LayerBlock, Mamba2, MoE
-from archinfer.deployment import Deployment
-from archinfer.designs import build, evaluate
-from archinfer.emit import MARK, config_of, emit
 from archinfer.errors import FileError, InputError
-from archinfer.family import FamilyRules
-from archinfer.formats import weight_format, weight_format_names
-from archinfer.hardware import Hardware
-from archinfer.huggingface import from_config
-from archinfer.prediction import predict
-from archinfer.question import Question
+from archinfer.forward.prediction import predict
+from archinfer.hardware.profile import Hardware
+from archinfer.models.architecture import Architecture, Attention, DenseMLP, LayerBlock, Mamba2, MoE
+from archinfer.models.family import FamilyRules
+from archinfer.models.formats import weight_format, weight_format_names
+from archinfer.models.huggingface import from_config
+from archinfer.physics.deployment import Deployment
+from archinfer.solver.answer import answer
+from archinfer.solver.designs import build, evaluate
+from archinfer.solver.emit import MARK, config_of, emit
+from archinfer.solver.question import Question
 
 WAFER = Hardware.load("wse-3")
 

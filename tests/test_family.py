@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archinfer import catalogue
-from archinfer.architecture import MoE
 from archinfer.errors import UnknownNameError
-from archinfer.family import ATTENTION_KINDS, FamilyRules, attention_rule, family_shape
-from archinfer.question import Habits
+from archinfer.models.architecture import MoE
+from archinfer.models.family import ATTENTION_KINDS, FamilyRules, attention_rule, family_shape
+from archinfer.solver.question import Habits
 
 RULES = FamilyRules()
 

@@ -11,19 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archinfer import catalogue
-from archinfer.cases import prepare, prepare_all
-from archinfer.cost import decode_time, memory_fraction
-from archinfer.deployment import Deployment, Mapping
 from archinfer.errors import FileError
-from archinfer.fit import Fit, FitModel, fit_rows, quantiles, shipped_fit, without_model
-from archinfer.fit_prior import fit_prior
-from archinfer.fit_profile import profile_text
-from archinfer.hardware import Hardware
-from archinfer.observations import Observation, load
-from archinfer.placement import best_mapping, min_nodes
-from archinfer.speculation import DRAFTS, speculative_time, tokens_per_pass
-from archinfer.terms import Traffic
-from archinfer.work import memory
+from archinfer.fitting.cases import prepare, prepare_all
+from archinfer.fitting.fit import Fit, FitModel, fit_rows, quantiles, shipped_fit, without_model
+from archinfer.fitting.observations import Observation, load
+from archinfer.fitting.prior import fit_prior
+from archinfer.fitting.profile import profile_text
+from archinfer.hardware.profile import Hardware
+from archinfer.physics.decode import decode_time, memory_fraction
+from archinfer.physics.deployment import Deployment, Mapping
+from archinfer.physics.placement import best_mapping, min_nodes
+from archinfer.physics.speculation import DRAFTS, speculative_time, tokens_per_pass
+from archinfer.physics.terms import Traffic
+from archinfer.physics.work import memory
 
 
 def _rows(profile: str) -> list[Observation]:

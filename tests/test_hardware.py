@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from archinfer import hardware as hardware_module
-from archinfer.commands.hardware import app
+from archinfer.cli.hardware import app
 from archinfer.errors import FileError, InputError, UnitError, UnknownNameError
-from archinfer.hardware import KEYS, Hardware
-from archinfer.hardware_schema import Profile
+from archinfer.hardware import profile as hardware_module
+from archinfer.hardware.profile import KEYS, Hardware
+from archinfer.hardware.schema import Profile
 
 FOLDER = Path(__file__).parent.parent / "hardware"
 WSE_3 = FOLDER / "wse-3.yaml"
@@ -201,7 +201,7 @@ def test_profiles_inside_a_wheel_come_first(
 ) -> None:
     package = tmp_path / "archinfer"
     (package / "_hardware").mkdir(parents=True)
-    monkeypatch.setattr(hardware_module, "__file__", str(package / "hardware.py"))
+    monkeypatch.setattr(hardware_module, "__file__", str(package / "hardware" / "profile.py"))
     assert hardware_module.profile_folder() == package / "_hardware"
     (package / "_hardware").rmdir()
     assert hardware_module.profile_folder() == tmp_path / "hardware"
@@ -350,20 +350,20 @@ def test_schema_and_keys_name_the_same_figures() -> None:
 
 
 def test_importing_hardware_needs_no_validation_library() -> None:
-    code = "import sys, archinfer.hardware, archinfer.commands.hardware; print(*sys.modules)"
+    code = "import sys, archinfer.hardware.profile, archinfer.cli.hardware; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    assert "archinfer.hardware" in loaded
+    assert "archinfer.hardware.profile" in loaded
     assert not {"pydantic", "yaml", "rich.table", "scipy"} & set(loaded)
 
 
 def test_command_imports_nothing_heavy() -> None:
-    code = "import sys, archinfer.commands.hardware; print(*sys.modules)"
+    code = "import sys, archinfer.cli.hardware; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    assert not {"numpy", "pydantic", "yaml", "scipy", "archinfer.hardware"} & set(loaded)
+    assert not {"numpy", "pydantic", "yaml", "scipy", "archinfer.hardware.profile"} & set(loaded)
 
 
 def test_list_and_show() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from archinfer.errors import FileError
-from archinfer.hardware import Hardware
+from archinfer.hardware.profile import Hardware
 
 WSE_3 = (Path(__file__).parent / "fixtures" / "profile.yaml").read_text()
 MATRIX = "covariance:\n  names: [NAMES]\n  log_covariance: ROWS\n  source: x\n"

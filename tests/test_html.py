@@ -21,22 +21,22 @@ from typing import Any
 import pytest
 
 from archinfer import catalogue
-from archinfer.answer import Answer, answer
-from archinfer.calibration import Calibration, calibrate
-from archinfer.calibration_run import Settings
-from archinfer.deployment import Deployment
-from archinfer.hardware import Hardware
-from archinfer.inference import infer
-from archinfer.prediction import predict
-from archinfer.question import Question
+from archinfer.calibration.calibrate import Calibration, calibrate
+from archinfer.calibration.run import Settings
+from archinfer.fitting.validation import Validation
+from archinfer.forward.prediction import predict
+from archinfer.hardware.profile import Hardware
+from archinfer.inference.infer import infer
+from archinfer.physics.deployment import Deployment
 from archinfer.report.findings import drawn, kinds, kinds_of, plain_name
 from archinfer.report.html import predict_page, solve_page
 from archinfer.report.markup import VOID, Markup, el, join
 from archinfer.report.measured_page import calibrate_page, validate_page
 from archinfer.report.predict import Row
 from archinfer.report.text import compact
-from archinfer.solver import solve
-from archinfer.validation import Validation
+from archinfer.solver.answer import Answer, answer
+from archinfer.solver.question import Question
+from archinfer.solver.region import solve
 from tests import cli
 from tests.test_calibration import FakeBench
 from tests.test_plots import published

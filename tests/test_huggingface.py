@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archinfer import catalogue
-from archinfer.architecture import Architecture
-from archinfer.configfile import MAX_CONFIG_BYTES
 from archinfer.errors import ArchinferError, FileError, InputError
-from archinfer.huggingface import from_config, known_families, load_architecture, load_config
+from archinfer.models.architecture import Architecture
+from archinfer.models.configfile import MAX_CONFIG_BYTES
+from archinfer.models.huggingface import from_config, known_families, load_architecture, load_config
 
 
 def config(name: str, **changes: Any) -> dict[str, Any]:

@@ -11,21 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archinfer.catalogue import load as load_model
-from archinfer.comparison import compare_with
-from archinfer.cost import Traffic, decode_time, log_sd, memory_fraction
-from archinfer.deployment import Mapping
 from archinfer.errors import InputError, UnknownNameError
-from archinfer.formats import weight_format
-from archinfer.generative import drawn_software
-from archinfer.hardware import Hardware
-from archinfer.importance import Space, adapt, effective_size, kronecker
-from archinfer.inference import _model, infer, simulate
-from archinfer.information import information_bits, mutual_information_bits, quantiles
-from archinfer.posterior import FACTS, QUANTITIES, Posterior
-from archinfer.prior import CATALOGUE_PRIOR
-from archinfer.question import Question
-from archinfer.shape import DENSE_CHAIN, LayerGroup, ModelShape
+from archinfer.hardware.profile import Hardware
+from archinfer.inference.comparison import compare_with
+from archinfer.inference.generative import drawn_software
+from archinfer.inference.importance import Space, adapt, effective_size, kronecker
+from archinfer.inference.infer import _model, infer, simulate
+from archinfer.inference.information import information_bits, mutual_information_bits, quantiles
+from archinfer.inference.posterior import FACTS, QUANTITIES, Posterior
+from archinfer.inference.prior import CATALOGUE_PRIOR
+from archinfer.models.catalogue import load as load_model
+from archinfer.models.formats import weight_format
+from archinfer.models.shape import DENSE_CHAIN, LayerGroup, ModelShape
+from archinfer.physics.decode import Traffic, decode_time, log_sd, memory_fraction
+from archinfer.physics.deployment import Mapping
+from archinfer.solver.question import Question
 
 
 @cache
@@ -174,7 +174,7 @@ class TestSampler:
 class TestAnswer:
     def test_agrees_with_plain_weighted_draws(self) -> None:
         """No adaptation: the prior itself, weighted by the evidence."""
-        from archinfer.inference import _model
+        from archinfer.inference.infer import _model
 
         question = founding(nodes=(4, 6), tokens_per_s=700.0)
         model = _model(question, CATALOGUE_PRIOR, None, None, None, None)
@@ -201,8 +201,8 @@ class TestAnswer:
 
         More may be meant than a model has layers for: 80 wafers for 62 layers are 62 in use.
         """
-        from archinfer.generative import NODES_CAP
-        from archinfer.inference import _model
+        from archinfer.inference.generative import NODES_CAP
+        from archinfer.inference.infer import _model
 
         def drawn(nodes: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
             model = _model(founding(nodes=nodes), CATALOGUE_PRIOR, None, None, None, None)
@@ -255,8 +255,8 @@ class TestAnswer:
         i = int(np.argmax(posterior.weights * (d.moe == 0.0)))
         layers, active = d.layers[i], d.active_params[i]
         assert d.total_params[i] == pytest.approx(active)
-        from archinfer.shape import Cache
-        from archinfer.work import memory
+        from archinfer.models.shape import Cache
+        from archinfer.physics.work import memory
 
         hidden = d.hidden_size[i]
         table = 131_072.0 * hidden

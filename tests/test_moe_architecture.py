@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from archinfer.huggingface import from_config
-from archinfer.moe import Counters, Decoder, MoEConfig, Weights
-from archinfer.work import work
+from archinfer.calibration.moe import Counters, Decoder, MoEConfig, Weights
+from archinfer.models.huggingface import from_config
+from archinfer.physics.work import work
 
 FIXTURES = Path(__file__).parent / "fixtures" / "moe"
 

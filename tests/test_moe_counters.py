@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archinfer.moe import Counters, Decoder, MoEConfig, Weights
-from archinfer.shape import DENSE_CHAIN
-from archinfer.work import work
+from archinfer.calibration.moe import Counters, Decoder, MoEConfig, Weights
+from archinfer.models.shape import DENSE_CHAIN
+from archinfer.physics.work import work
 
 DENSE = MoEConfig(
     vocab_size=70,

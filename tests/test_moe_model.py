@@ -10,10 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from archinfer.calibration.moe import (
+    Decoder,
+    MoEConfig,
+    Weights,
+    matmul_flops_per_s,
+    read_bytes_per_s,
+)
+from archinfer.calibration.moe.ceilings import buffer, read_kernels
+from archinfer.calibration.moe.decoder import route
 from archinfer.errors import InputError
-from archinfer.moe import Decoder, MoEConfig, Weights, matmul_flops_per_s, read_bytes_per_s
-from archinfer.moe.ceilings import buffer, read_kernels
-from archinfer.moe.decoder import route
 
 CONFIG = MoEConfig(
     vocab_size=64,

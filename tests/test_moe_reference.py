@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from archinfer.moe import Decoder, MoEConfig, Weights
-from archinfer.moe.linear import FEW_TOKENS, linear
+from archinfer.calibration.moe import Decoder, MoEConfig, Weights
+from archinfer.calibration.moe.linear import FEW_TOKENS, linear
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures" / "moe").glob("*.npz"))
 
@@ -222,7 +222,7 @@ def test_what_a_pass_takes_does_not_grow_with_the_square_of_its_tokens() -> None
 def test_linear_is_a_matrix_product_for_any_number_of_tokens_in_either_order_of_memory(
     tokens: int, shape: tuple[int, int], threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archinfer.moe.linear.blas_threads", lambda: threads)
+    monkeypatch.setattr("archinfer.calibration.moe.linear.blas_threads", lambda: threads)
     rng = np.random.default_rng(0)
     weight = rng.standard_normal(shape, dtype=np.float32)
     x = rng.standard_normal((tokens, shape[1]), dtype=np.float32)

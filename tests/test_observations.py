@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from archinfer import catalogue, observations
-from archinfer.cases import prepare_all
+from archinfer import catalogue
 from archinfer.errors import FileError, InputError
-from archinfer.hardware import Hardware
+from archinfer.fitting import observations
+from archinfer.fitting.cases import prepare_all
+from archinfer.hardware.profile import Hardware
 
 ROW = """\
 - id: one

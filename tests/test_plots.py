@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archinfer import calibration, catalogue
-from archinfer.answer import Answer, answer
-from archinfer.calibration_design import plan
-from archinfer.calibration_fit import Prediction as Timing
-from archinfer.constraints import constraints
+from archinfer import catalogue
+from archinfer.calibration import calibrate as calibration
+from archinfer.calibration.design import plan
+from archinfer.calibration.fit import Prediction as Timing
 from archinfer.errors import InputError
-from archinfer.hardware import Hardware
-from archinfer.inference import infer
-from archinfer.prediction import predict
-from archinfer.question import Question
+from archinfer.fitting.validation import Prediction as Published
+from archinfer.fitting.validation import Validation
+from archinfer.forward.prediction import predict
+from archinfer.hardware.profile import Hardware
+from archinfer.inference.infer import infer
 from archinfer.report import plots
 from archinfer.report.chart import (
     CIVIDIS,
@@ -53,8 +53,9 @@ from archinfer.report.pictures import (
 )
 from archinfer.report.predict import Row
 from archinfer.report.region import outlines, speed_grid
-from archinfer.validation import Prediction as Published
-from archinfer.validation import Validation
+from archinfer.solver.answer import Answer, answer
+from archinfer.solver.constraints import constraints
+from archinfer.solver.question import Question
 from tests import cli
 from tests.test_calibration import FakeBench
 from tests.test_validate import TEST_ROWS

@@ -8,12 +8,10 @@ from functools import cache
 
 import pytest
 
-from archinfer.answer import Answer, answer
-from archinfer.commands.models import read_model
-from archinfer.comparison import compare_with
-from archinfer.hardware import Hardware
-from archinfer.inference import infer
-from archinfer.question import Habits, Question
+from archinfer.cli.models import read_model
+from archinfer.hardware.profile import Hardware
+from archinfer.inference.comparison import compare_with
+from archinfer.inference.infer import infer
 from archinfer.report.html import solve_page
 from archinfer.report.posterior import (
     COMPARISON_TITLE,
@@ -25,6 +23,8 @@ from archinfer.report.posterior import (
     verdicts,
 )
 from archinfer.report.solve import print_answer, print_answer_markdown
+from archinfer.solver.answer import Answer, answer
+from archinfer.solver.question import Habits, Question
 
 
 @cache

@@ -18,15 +18,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archinfer import catalogue, cli
-from archinfer.cost import decode_time, speed_range
-from archinfer.deployment import Deployment, Mapping
-from archinfer.family import FamilyRules, family_shape
-from archinfer.hardware import Hardware
-from archinfer.placement import fewest_nodes
-from archinfer.prediction import even_mapping, plausible_layers, predict, predict_depths
-from archinfer.terms import TERMS, Traffic, memory_fraction
-from archinfer.work import memory
+from archinfer import catalogue
+from archinfer.cli import main as cli
+from archinfer.forward.prediction import even_mapping, plausible_layers, predict, predict_depths
+from archinfer.hardware.profile import Hardware
+from archinfer.models.family import FamilyRules, family_shape
+from archinfer.physics.decode import decode_time, speed_range
+from archinfer.physics.deployment import Deployment, Mapping
+from archinfer.physics.placement import fewest_nodes
+from archinfer.physics.terms import TERMS, Traffic, memory_fraction
+from archinfer.physics.work import memory
 
 WAFER = Hardware.load("wse-3")
 GPU = Hardware.load("b200")
@@ -629,7 +630,7 @@ def test_broken_config_on_standard_input(text: str) -> None:
 
 
 def test_a_sweep_in_blocks_equals_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    import archinfer.prediction as module
+    import archinfer.forward.prediction as module
 
     rng = np.random.default_rng(5)
     active = np.exp(rng.uniform(np.log(1e9), np.log(3e11), 1000))

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from archinfer import catalogue
-from archinfer.prior import (
+from archinfer.inference.prior import (
     CATALOGUE_PRIOR,
     DEPTH_SCALE,
     Regression,

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize.elementwise import find_root
 
-from archinfer.roots import last_nonnegative
+from archinfer.solver.roots import last_nonnegative
 
 
 def test_agrees_with_scipy() -> None:

@@ -13,16 +13,19 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from archinfer import Hardware, blind, calibration, infer, observations, yamlfile
+from archinfer import Hardware, infer, yamlfile
 from archinfer.api import question
-from archinfer.commands.check import EXAMPLE
-from archinfer.commands.common import _plain
+from archinfer.calibration import blind
+from archinfer.calibration import calibrate as calibration
+from archinfer.cli.check import EXAMPLE
+from archinfer.cli.common import _plain
 from archinfer.errors import FileError
-from archinfer.family import FamilyRules, family_shape
-from archinfer.hardware_schema import read_profile
-from archinfer.inverse import InverseCase, validate_inverse
+from archinfer.fitting import observations
+from archinfer.fitting.inverse import InverseCase, validate_inverse
+from archinfer.fitting.validation import transfer
+from archinfer.hardware.schema import read_profile
+from archinfer.models.family import FamilyRules, family_shape
 from archinfer.schemas import OUTPUTS, SCHEMAS, json_schema
-from archinfer.validation import transfer
 from tests.cli import run
 from tests.test_calibration import FakeBench
 

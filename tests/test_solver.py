@@ -7,16 +7,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archinfer.answer import answer, sensitivity, variants
-from archinfer.constraints import Candidate, slacks
-from archinfer.deployment import Deployment, Mapping
 from archinfer.errors import InputError, UnknownNameError
-from archinfer.family import FamilyRules, family_shape
-from archinfer.formats import weight_format
-from archinfer.hardware import Hardware
-from archinfer.prediction import predict
-from archinfer.question import Question
-from archinfer.solver import mappings, solve, widest_group
+from archinfer.forward.prediction import predict
+from archinfer.hardware.profile import Hardware
+from archinfer.models.family import FamilyRules, family_shape
+from archinfer.models.formats import weight_format
+from archinfer.physics.deployment import Deployment, Mapping
+from archinfer.solver.answer import answer, sensitivity, variants
+from archinfer.solver.constraints import Candidate, slacks
+from archinfer.solver.question import Question
+from archinfer.solver.region import mappings, solve, widest_group
 from tests.exactness import agreement
 
 WSE3 = Hardware.load("wse-3")

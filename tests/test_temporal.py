@@ -9,18 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archinfer import observations
-from archinfer.catalogue import load
-from archinfer.cost import decode_time
-from archinfer.deployment import Deployment, Layout, Mapping, read_layout
 from archinfer.errors import InputError
-from archinfer.family import FamilyRules, family_shape
-from archinfer.fit import fit_rows, without_model
-from archinfer.hardware import Hardware
-from archinfer.prediction import predict
-from archinfer.shape import Cache, LayerGroup, ModelShape
-from archinfer.solver import GROUP_MOST
-from archinfer.temporal import (
+from archinfer.fitting import observations
+from archinfer.fitting.fit import fit_rows, without_model
+from archinfer.forward.prediction import predict
+from archinfer.hardware.profile import Hardware
+from archinfer.models.catalogue import load
+from archinfer.models.family import FamilyRules, family_shape
+from archinfer.models.shape import Cache, LayerGroup, ModelShape
+from archinfer.physics.decode import decode_time
+from archinfer.physics.deployment import Deployment, Layout, Mapping, read_layout
+from archinfer.physics.temporal import (
     busiest_experts,
     payload_s,
     peak_flops_for,
@@ -28,8 +27,9 @@ from archinfer.temporal import (
     temporal_time,
     unpack_s_per_weight,
 )
-from archinfer.terms import Traffic, memory_fraction
-from archinfer.work import memory, node_share
+from archinfer.physics.terms import Traffic, memory_fraction
+from archinfer.physics.work import memory, node_share
+from archinfer.solver.region import GROUP_MOST
 from tests.cli import run
 
 A100 = Hardware.load("a100-80gb")

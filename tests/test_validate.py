@@ -12,16 +12,14 @@ import numpy as np
 import pytest
 import typer
 
-from archinfer.cases import prepare_all
-from archinfer.commands.fit import fit as fit_command
-from archinfer.commands.validate import validate as validate_command
+from archinfer.cli.fit import fit as fit_command
+from archinfer.cli.validate import validate as validate_command
 from archinfer.errors import InputError
-from archinfer.fit import shipped_fit
-from archinfer.hardware import Hardware
-from archinfer.inverse import validate_inverse
-from archinfer.observations import load, usable
-from archinfer.report.validation import cells, lines
-from archinfer.validation import (
+from archinfer.fitting.cases import prepare_all
+from archinfer.fitting.fit import shipped_fit
+from archinfer.fitting.inverse import validate_inverse
+from archinfer.fitting.observations import load, usable
+from archinfer.fitting.validation import (
     Validation,
     error,
     inverse_cases,
@@ -29,6 +27,8 @@ from archinfer.validation import (
     predict_rows,
     transfer,
 )
+from archinfer.hardware.profile import Hardware
+from archinfer.report.validation import cells, lines
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from archinfer.calibration_design import BITS, ROOM_TOKENS, Point
-from archinfer.moe.ceilings import buffer, read_kernels
-from archinfer.moe.config import MoEConfig
-from archinfer.moe.counters import Counters
-from archinfer.moe.decoder import Decoder
-from archinfer.moe.weights import Array, Weights
-from archinfer.threads import cores
+from archinfer.calibration.design import BITS, ROOM_TOKENS, Point
+from archinfer.calibration.moe.ceilings import buffer, read_kernels
+from archinfer.calibration.moe.config import MoEConfig
+from archinfer.calibration.moe.counters import Counters
+from archinfer.calibration.moe.decoder import Decoder
+from archinfer.calibration.moe.weights import Array, Weights
+from archinfer.calibration.threads import cores
 
 if TYPE_CHECKING:
-    from archinfer.decode_bandwidth import Bandwidth
+    from archinfer.calibration.decode_bandwidth import Bandwidth
 
 __all__ = ["LOW_QUANTILE", "Bench", "HostBench", "low"]
 
@@ -213,7 +213,7 @@ class HostBench:
 
     def bandwidth(self, memory_bytes: float, quick: bool, budget_s: float, seed: int) -> Bandwidth:
         """In a process of its own."""
-        from archinfer.decode_bandwidth import in_child
+        from archinfer.calibration.decode_bandwidth import in_child
 
         return in_child(memory_bytes, quick, budget_s, seed)
 

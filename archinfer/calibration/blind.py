@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from archinfer.bench import Bench, HostBench, opened
-from archinfer.calibration_design import Point, model_bytes, plan, point_bytes
-from archinfer.calibration_run import Progress, Settings, enough, run_shapes
-from archinfer.family import FamilyRules
-from archinfer.inference import infer
-from archinfer.moe.config import MoEConfig
-from archinfer.prior import ClassPrior, Regression, ShapePrior
-from archinfer.question import Habits, Question
-from archinfer.shape import FloatArray
-from archinfer.solver import solve
+from archinfer.calibration.bench import Bench, HostBench, opened
+from archinfer.calibration.design import Point, model_bytes, plan, point_bytes
+from archinfer.calibration.moe.config import MoEConfig
+from archinfer.calibration.run import Progress, Settings, enough, run_shapes
+from archinfer.inference.infer import infer
+from archinfer.inference.prior import ClassPrior, Regression, ShapePrior
+from archinfer.models.family import FamilyRules
+from archinfer.models.shape import FloatArray
+from archinfer.solver.question import Habits, Question
+from archinfer.solver.region import solve
 
 if TYPE_CHECKING:
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
 
 __all__ = ["SCALED", "BlindCase", "BlindTest", "Scaled", "blind_test", "question_for"]
 
@@ -494,7 +494,7 @@ def ask(
 
 
 def _ends(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
-    from archinfer.information import quantiles
+    from archinfer.inference.information import quantiles
 
     p05, p95 = quantiles(values, weights, (0.05, 0.95))
     return float(p05), float(p95)

@@ -1,4 +1,4 @@
-"""Measures this machine with the forward pass of `archinfer.moe` and makes a profile of it.
+"""Measures this machine with the forward pass of `moe` and makes a profile of it.
 
 All shapes are timed in turns, one step each, round after round, so that a slow minute hits each
 of them and no weight is in the caches when its turn comes; of the times of a shape the 5 %
@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archinfer.bench import Bench, HostBench, opened
-from archinfer.calibration_design import Plan, even_hit, plan, routing_config
-from archinfer.calibration_fit import Coefficient, MachineFit, Prediction
-from archinfer.calibration_run import Progress, Run, Settings, enough, run_shapes
-from archinfer.calibration_transfer import Transferable
-from archinfer.decode_bandwidth import Bandwidth
-from archinfer.host import Host, profile_hardware, profile_text
-from archinfer.moe import Counters, Decoder, MoEConfig, Weights
-from archinfer.work import experts_hit
+from archinfer.calibration.bench import Bench, HostBench, opened
+from archinfer.calibration.decode_bandwidth import Bandwidth
+from archinfer.calibration.design import Plan, even_hit, plan, routing_config
+from archinfer.calibration.fit import Coefficient, MachineFit, Prediction
+from archinfer.calibration.host import Host, profile_hardware, profile_text
+from archinfer.calibration.moe import Counters, Decoder, MoEConfig, Weights
+from archinfer.calibration.run import Progress, Run, Settings, enough, run_shapes
+from archinfer.calibration.transfer import Transferable
+from archinfer.physics.work import experts_hit
 
 if TYPE_CHECKING:
-    from archinfer.blind import BlindTest
-    from archinfer.hardware import Hardware
+    from archinfer.calibration.blind import BlindTest
+    from archinfer.hardware.profile import Hardware
 
 __all__ = ["Calibration", "Routing", "Settings", "calibrate", "counted_chain", "evenness"]
 

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from archinfer.bench import HostBench, low, opened
-from archinfer.calibration_design import BITS, OVERHEAD_BYTES, Point, bandwidth_config
+from archinfer.calibration.bench import HostBench, low, opened
+from archinfer.calibration.design import BITS, OVERHEAD_BYTES, Point, bandwidth_config
+from archinfer.calibration.threads import with_all_cores
 from archinfer.errors import MeasurementError
-from archinfer.threads import with_all_cores
 
 __all__ = ["Bandwidth", "in_child", "measure"]
 
@@ -83,7 +83,7 @@ def in_child(memory_bytes: float, quick: bool, budget_s: float, seed: int) -> Ba
     """
     arguments = json.dumps([memory_bytes - OVERHEAD_BYTES, quick, budget_s, seed])
     done = subprocess.run(
-        [sys.executable, "-m", "archinfer.decode_bandwidth", arguments],
+        [sys.executable, "-m", "archinfer.calibration.decode_bandwidth", arguments],
         env=with_all_cores(),
         capture_output=True,
         text=True,

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from archinfer.moe.config import MoEConfig
-from archinfer.shape import ModelShape
-from archinfer.terms import Traffic
-from archinfer.work import experts_hit
+from archinfer.calibration.moe.config import MoEConfig
+from archinfer.models.shape import ModelShape
+from archinfer.physics.terms import Traffic
+from archinfer.physics.work import experts_hit
 
 __all__ = [
     "BITS",

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from archinfer.calibration_design import Point
-from archinfer.cost import Z90, TokenTime, decode_time
-from archinfer.deployment import Mapping
-from archinfer.hardware import KEYS
-from archinfer.shape import FloatArray
-from archinfer.work import memory
+from archinfer.calibration.design import Point
+from archinfer.hardware.profile import KEYS
+from archinfer.models.shape import FloatArray
+from archinfer.physics.decode import Z90, TokenTime, decode_time
+from archinfer.physics.deployment import Mapping
+from archinfer.physics.work import memory
 
 if TYPE_CHECKING:
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
 
 __all__ = [
     "CONSTANTS",

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from archinfer.threads import cores
+from archinfer.calibration.threads import cores
 from archinfer.units import format_quantity
 
 if TYPE_CHECKING:
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
 
 __all__ = ["Host", "cpu_name", "memory_bytes", "profile_data", "profile_hardware", "profile_text"]
 
@@ -199,8 +199,8 @@ def profile_data(
 
 def profile_hardware(data: Mapping[str, Any]) -> Hardware:
     """The profile checked and read as a file of it would be."""
-    from archinfer.hardware import Hardware
-    from archinfer.hardware_schema import profile_of
+    from archinfer.hardware.profile import Hardware
+    from archinfer.hardware.schema import profile_of
     from archinfer.yamlfile import Document
 
     return Hardware.from_profile(profile_of(Document("host", dict(data), {})))

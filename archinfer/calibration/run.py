@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archinfer.bench import Bench, low
-from archinfer.calibration_design import Plan, Point
-from archinfer.calibration_fit import (
+from archinfer.calibration.bench import Bench, low
+from archinfer.calibration.design import Plan, Point
+from archinfer.calibration.fit import (
     HELDOUT_MEDIAN,
     HELDOUT_WORST,
     MachineFit,
@@ -24,11 +24,11 @@ from archinfer.calibration_fit import (
     fit_machine,
     predictions,
 )
+from archinfer.calibration.host import Host, profile_data, profile_hardware
 from archinfer.errors import InputError, MeasurementError
-from archinfer.host import Host, profile_data, profile_hardware
 
 if TYPE_CHECKING:
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
 
 __all__ = ["ROUNDS_LEAST", "Progress", "Run", "Settings", "check", "enough", "run_shapes"]
 
@@ -55,7 +55,7 @@ class Settings:
         memory_bytes: most memory that anything takes.
         seed: of weights and of the order of timings.
         command: how it was called, for provenance.
-        threads: that matrix products use; the caller saw to it (`archinfer.threads`).
+        threads: that matrix products use; the caller saw to it (`archinfer.calibration.threads`).
         rounds_s, bandwidth_s: seconds for the rounds of shapes and for the decode-bandwidth
             model; None: as quick or full.
         points: another design.

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from archinfer.hardware import Hardware
-    from archinfer.question import Question
+    from archinfer.hardware.profile import Hardware
+    from archinfer.solver.question import Question
 
 __all__ = ["TransferRow", "Transferable", "apply", "read_calibration"]
 
@@ -103,7 +103,7 @@ def read_calibration(path: str) -> Transferable:
         FileError: no such file, not a profile, or one without a calibration.
     """
     from archinfer.errors import FileError
-    from archinfer.hardware_schema import read_profile
+    from archinfer.hardware.schema import read_profile
 
     found = read_profile(path).calibration
     if found is None:
@@ -127,8 +127,8 @@ def apply(question: Question, calibration: Transferable, path: str) -> Question:
     Routing evenness always counts; the counted chain where the attention is one that was run;
     the model error where it exceeds the profile's own.
     """
-    from archinfer.family import COUNTED_KINDS
-    from archinfer.hardware import Figure
+    from archinfer.hardware.profile import Figure
+    from archinfer.models.family import COUNTED_KINDS
 
     source = f"calibration {path}: {calibration.source}"
     rules = replace(question.rules, evenness=calibration.evenness)

@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from archinfer import api, catalogue
-from archinfer.answer import conflict
-from archinfer.checks_schema import (
+from archinfer import api
+from archinfer.checks.schema import (
     Check,
     MemoryBound,
     NodesBound,
@@ -27,18 +26,20 @@ from archinfer.checks_schema import (
     Totals,
     read_check_file,
 )
-from archinfer.constraints import constraints
-from archinfer.cost import Z90
-from archinfer.deployment import Deployment
 from archinfer.errors import FileError, InputError
-from archinfer.family import FamilyRules, family_shape
-from archinfer.hardware import Hardware
-from archinfer.huggingface import load_architecture
-from archinfer.prediction import Prediction, predict
-from archinfer.question import Question, Range
-from archinfer.shape import Number
-from archinfer.solver import Region
-from archinfer.solver import solve as solve_region
+from archinfer.forward.prediction import Prediction, predict
+from archinfer.hardware.profile import Hardware
+from archinfer.models import catalogue
+from archinfer.models.family import FamilyRules, family_shape
+from archinfer.models.huggingface import load_architecture
+from archinfer.models.shape import Number
+from archinfer.physics.decode import Z90
+from archinfer.physics.deployment import Deployment
+from archinfer.solver.answer import conflict
+from archinfer.solver.constraints import constraints
+from archinfer.solver.question import Question, Range
+from archinfer.solver.region import Region
+from archinfer.solver.region import solve as solve_region
 from archinfer.units import format_quantity
 from archinfer.yamlfile import Document, Location
 

@@ -20,9 +20,9 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from archinfer import units, yamlfile
-from archinfer.deployment import ACCEPTED_MOST
 from archinfer.errors import UnitError, UnknownNameError
-from archinfer.formats import kv_format, weight_format
+from archinfer.models.formats import kv_format, weight_format
+from archinfer.physics.deployment import ACCEPTED_MOST
 from archinfer.strict import StrictModel
 from archinfer.yamlfile import Document, Location
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from archinfer.commands.common import (
+from archinfer.cli.common import (
     Format,
     FormatOption,
 )
-from archinfer.commands.pictures import PLOT_HELP, REPORT_HELP
+from archinfer.cli.pictures import PLOT_HELP, REPORT_HELP
 
 if TYPE_CHECKING:
-    from archinfer.calibration import Calibration
-    from archinfer.calibration_run import Progress, Settings
+    from archinfer.calibration.calibrate import Calibration
+    from archinfer.calibration.run import Progress, Settings
 
 __all__ = ["calibrate"]
 
@@ -64,13 +64,13 @@ def calibrate(
 
     Exits with 1, and prints no fit, where held-out shapes show that the machine was too noisy.
     """
-    from archinfer.threads import limit_threads
+    from archinfer.calibration.threads import limit_threads
 
     # Before anything imports NumPy.
     limit_threads(threads)
-    from archinfer.calibration_run import Settings
-    from archinfer.commands.common import print_csv, print_json, print_markdown, read_count, warn
-    from archinfer.commands.pictures import check_targets, write_files
+    from archinfer.calibration.run import Settings
+    from archinfer.cli.common import print_csv, print_json, print_markdown, read_count, warn
+    from archinfer.cli.pictures import check_targets, write_files
     from archinfer.errors import InputError
     from archinfer.report import calibrate as report
     from archinfer.report.files import check_target, write_atomic
@@ -138,12 +138,12 @@ def _command(quick: bool, memory: str, threads: int, seed: int) -> str:
 def _run(settings: Settings, blind_cases: int) -> Calibration:
     from dataclasses import replace
 
-    from archinfer import calibration
+    from archinfer.calibration import calibrate as calibration
 
     with _bar() as tell:
         found = calibration.calibrate(settings, progress=tell)
         if blind_cases:
-            from archinfer.blind import blind_test
+            from archinfer.calibration.blind import blind_test
 
             tested = blind_test(settings, blind_cases, progress=tell)
             found = replace(found, blind=tested)

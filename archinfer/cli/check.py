@@ -103,7 +103,7 @@ def check(
     if not files:
         raise InputError("expected at least one check file (--init writes an example)")
 
-    from archinfer.checks import run
+    from archinfer.checks.run import run
     from archinfer.errors import FileError
 
     report = run(files, evaluate=not lint)
@@ -112,7 +112,7 @@ def check(
             said = FileError(remark.file, remark.message, remark.line)
             typer.echo(f"{kind}: {said}", err=True)
     if output is Format.json:
-        from archinfer.commands.common import print_json
+        from archinfer.cli.common import print_json
 
         print_json(report.to_dict())
     elif output is Format.junit:

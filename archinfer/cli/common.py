@@ -13,10 +13,10 @@ import typer
 from archinfer.limits import NODES_MOST, WHOLE_MOST
 
 if TYPE_CHECKING:
-    from archinfer.architecture import Architecture
-    from archinfer.deployment import Layout
-    from archinfer.hardware import Hardware
-    from archinfer.prediction import Prediction
+    from archinfer.forward.prediction import Prediction
+    from archinfer.hardware.profile import Hardware
+    from archinfer.models.architecture import Architecture
+    from archinfer.physics.deployment import Layout
 
 __all__ = [
     "DEFAULT_SPECULATION",
@@ -167,8 +167,8 @@ def read_range(
 
 def read_speculation(text: str, drafts: int = 0) -> tuple[float, float]:
     """The accepted tokens a pass that --speculation holds; InputError names the option."""
-    from archinfer.deployment import check_accepted
     from archinfer.errors import InputError
+    from archinfer.physics.deployment import check_accepted
 
     low, high = read_range("--speculation", text, "accepted", lowest=1.0)
     try:
@@ -216,8 +216,8 @@ def read_totals(total: str, active: str | None) -> tuple[float, float]:
 
 def read_mapping(text: str, spatial: bool) -> Layout:
     """The mapping that --mapping holds; InputError names the option."""
-    from archinfer.deployment import read_layout
     from archinfer.errors import InputError
+    from archinfer.physics.deployment import read_layout
 
     try:
         return read_layout(text, spatial)
@@ -274,7 +274,7 @@ def hardware_with(name: str, changes: list[str]) -> tuple[Hardware, tuple[str, .
         UnknownNameError: no such profile or figure.
     """
     from archinfer.errors import InputError
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
 
     hardware = Hardware.load(name)
     made: dict[str, str] = {}

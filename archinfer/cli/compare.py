@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from archinfer.commands.common import (
+from archinfer.cli.common import (
     NODES_MOST,
     Concurrency,
     Context,
@@ -21,8 +21,8 @@ from archinfer.commands.common import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archinfer.architecture import Architecture
-    from archinfer.shape import ModelShape
+    from archinfer.models.architecture import Architecture
+    from archinfer.models.shape import ModelShape
 
 __all__ = ["compare"]
 
@@ -83,8 +83,7 @@ def compare(
     nodes, mapping{...}, bottleneck, latency_share (the part of the time that no bandwidth
     shortens), power_w}.
     """
-    from archinfer.architecture import Architecture
-    from archinfer.commands.common import (
+    from archinfer.cli.common import (
         print_csv,
         print_json,
         print_markdown,
@@ -94,10 +93,11 @@ def compare(
         unfilled_stages,
         warn,
     )
-    from archinfer.comparison_hardware import compare_hardware
-    from archinfer.deployment import Deployment
-    from archinfer.formats import kv_format, weight_format
-    from archinfer.hardware import Hardware
+    from archinfer.forward.compare import compare_hardware
+    from archinfer.hardware.profile import Hardware
+    from archinfer.models.architecture import Architecture
+    from archinfer.models.formats import kv_format, weight_format
+    from archinfer.physics.deployment import Deployment
     from archinfer.report import compare as report
 
     low, high = read_speculation(speculation)
@@ -161,10 +161,10 @@ def _models(
     layers: str | None,
     attention: str,
 ) -> list[tuple[str, Architecture | ModelShape]]:
-    from archinfer.commands.common import read_totals
-    from archinfer.commands.models import read_model
+    from archinfer.cli.common import read_totals
+    from archinfer.cli.models import read_model
     from archinfer.errors import InputError
-    from archinfer.family import FamilyRules, family_shape
+    from archinfer.models.family import FamilyRules, family_shape
     from archinfer.report.text import compact
 
     if not models:

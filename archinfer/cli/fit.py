@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from archinfer.commands.common import warn
+from archinfer.cli.common import warn
 
 __all__ = ["fit"]
 
@@ -28,11 +28,11 @@ def fit(
     ] = None,
 ) -> None:
     """Fit a profile's unknown constants to published speeds, with their uncertainty."""
-    from archinfer import observations as rows_of
-    from archinfer.fit import fit_rows
-    from archinfer.fit_prior import fit_prior
-    from archinfer.fit_profile import profile_text
-    from archinfer.hardware import KEYS, Hardware
+    from archinfer.fitting import observations as rows_of
+    from archinfer.fitting.fit import fit_rows
+    from archinfer.fitting.prior import fit_prior
+    from archinfer.fitting.profile import profile_text
+    from archinfer.hardware.profile import KEYS, Hardware
     from archinfer.report.files import check_target, write_atomic
     from archinfer.report.tables import new_console, print_table
     from archinfer.units import format_quantity

@@ -25,11 +25,11 @@ def list_profiles(
     output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
 ) -> None:
     """List the shipped profiles."""
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
 
     profiles = [Hardware.load(name) for name in Hardware.names()]
     if output is Format.json:
-        from archinfer.commands.common import print_json
+        from archinfer.cli.common import print_json
 
         print_json([{"name": h.name, "title": h.title, "execution": h.execution} for h in profiles])
         return
@@ -57,11 +57,11 @@ def show(
     output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
 ) -> None:
     """Show every figure of a profile, how sure it is and where it comes from."""
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
 
     hardware = Hardware.load(name)
     if output is Format.json:
-        from archinfer.commands.common import print_json
+        from archinfer.cli.common import print_json
 
         print_json(hardware.to_dict())
         return
@@ -106,7 +106,7 @@ def lint(
 ) -> None:
     """Check profiles; exit code 2 if one is wrong."""
     from archinfer.errors import InputError
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
 
     wrong = False
     for file in files:

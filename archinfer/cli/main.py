@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from archinfer.commands import (
+from archinfer.cli import (
     calibrate,
     check,
     compare,
@@ -74,8 +74,8 @@ def _options(
 
 def main() -> None:
     """Run the command line; what the user got wrong is one line on stderr and exit code 2."""
+    from archinfer.cli.usage import ParserError, describe
     from archinfer.errors import InputError, MeasurementError
-    from archinfer.usage import ParserError, describe
 
     if sys.stdout is None:
         # Nothing may be opened before: a file would get the number of standard output.

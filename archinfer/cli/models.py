@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from archinfer.commands.common import Format, print_csv, print_json, print_markdown, warn
+from archinfer.cli.common import Format, print_csv, print_json, print_markdown, warn
 
 if TYPE_CHECKING:
-    from archinfer.architecture import Architecture
-    from archinfer.catalogue import Entry
+    from archinfer.models.architecture import Architecture
+    from archinfer.models.catalogue import Entry
 
 app = typer.Typer(no_args_is_help=True, help="List open models and show exact counts.")
 
@@ -55,9 +55,9 @@ def read_model(name: str) -> tuple[Architecture, Entry | None]:
     """
     import os
 
-    from archinfer import catalogue
     from archinfer.errors import FileError, InputError, UnknownNameError
-    from archinfer.huggingface import load_architecture
+    from archinfer.models import catalogue
+    from archinfer.models.huggingface import load_architecture
 
     if not name.strip():
         raise InputError(f"expected the name of a model or a config.json, found {name!r}")
@@ -79,7 +79,7 @@ def read_model(name: str) -> tuple[Architecture, Entry | None]:
 
 def describe(architecture: Architecture, record: Entry | None) -> dict[str, Any]:
     """Everything `models show` prints, as plain JSON values."""
-    from archinfer.formats import kv_format
+    from archinfer.models.formats import kv_format
 
     counts = architecture.parameters()
     moe = architecture.moe
@@ -142,7 +142,7 @@ LIST_HEADINGS = [
 
 
 def _list_row(name: str) -> dict[str, Any]:
-    from archinfer import catalogue
+    from archinfer.models import catalogue
 
     architecture, record = catalogue.load(name), catalogue.entry(name)
     counts = architecture.parameters()
@@ -167,7 +167,7 @@ def _list_row(name: str) -> dict[str, Any]:
 @app.command("list")
 def list_models(output: FormatOption = Format.table) -> None:
     """List the catalogue with exact counts."""
-    from archinfer import catalogue
+    from archinfer.models import catalogue
 
     rows = [_list_row(name) for name in catalogue.names()]
     if output is Format.json:

@@ -57,7 +57,7 @@ def write_files(
         chart: makes the chart; None where there is nothing to draw.
         page: makes the page from the command line that it shows.
     """
-    from archinfer.commands.common import warn
+    from archinfer.cli.common import warn
 
     if plot is not None:
         if chart is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from archinfer.commands.common import (
+from archinfer.cli.common import (
     DEFAULT_SPECULATION,
     NODES_MOST,
     Concurrency,
@@ -19,11 +19,11 @@ from archinfer.commands.common import (
     SetFigures,
     read_whole,
 )
-from archinfer.commands.pictures import PLOT_HELP, REPORT_HELP
+from archinfer.cli.pictures import PLOT_HELP, REPORT_HELP
 
 if TYPE_CHECKING:
-    from archinfer.deployment import Deployment, Mapping
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
+    from archinfer.physics.deployment import Deployment, Mapping
     from archinfer.report.predict import Row
 
 __all__ = ["predict"]
@@ -103,7 +103,7 @@ def predict(
     """
     from dataclasses import replace
 
-    from archinfer.commands.common import (
+    from archinfer.cli.common import (
         hardware_with,
         print_csv,
         print_json,
@@ -112,10 +112,10 @@ def predict(
         read_speculation,
         warn,
     )
-    from archinfer.commands.pictures import check_targets, write_files
-    from archinfer.deployment import Deployment
+    from archinfer.cli.pictures import check_targets, write_files
     from archinfer.errors import InputError
-    from archinfer.formats import kv_format, weight_format
+    from archinfer.models.formats import kv_format, weight_format
+    from archinfer.physics.deployment import Deployment
     from archinfer.report import predict as report
 
     check_targets(plot, report_file)
@@ -194,8 +194,8 @@ def _drafts(text: str) -> int:
 def _mapping(
     profile: Hardware, layers_per_node: str | None, tensor_parallel: str | None
 ) -> Mapping | None:
-    from archinfer.deployment import Mapping
     from archinfer.errors import InputError
+    from archinfer.physics.deployment import Mapping
 
     if layers_per_node is None:
         if tensor_parallel is not None:
@@ -214,8 +214,8 @@ def _mapping(
 
 def _changes_nothing(rows: list[Row], hardware: str) -> bool:
     """Whether the profile as it is shipped or written gives all rows the same speeds."""
-    from archinfer.hardware import Hardware
-    from archinfer.prediction import predict as predicted
+    from archinfer.forward.prediction import predict as predicted
+    from archinfer.hardware.profile import Hardware
 
     before = Hardware.load(hardware)
     return all(
@@ -229,9 +229,9 @@ def _changes_nothing(rows: list[Row], hardware: str) -> bool:
 
 def _known(name: str, profile: Hardware, deployment: Deployment) -> Row:
     """A model with a config."""
-    from archinfer.commands.common import uneven_groups, unfilled_stages
-    from archinfer.commands.models import read_model
-    from archinfer.prediction import predict as predicted
+    from archinfer.cli.common import uneven_groups, unfilled_stages
+    from archinfer.cli.models import read_model
+    from archinfer.forward.prediction import predict as predicted
     from archinfer.report.predict import Row
 
     architecture, record = read_model(name)
@@ -281,13 +281,13 @@ def _totals(
     """A model known by its totals."""
     import numpy as np
 
-    from archinfer.commands.common import read_totals, read_whole_range, unfilled_stages
+    from archinfer.cli.common import read_totals, read_whole_range, unfilled_stages
     from archinfer.errors import InputError
-    from archinfer.family import FamilyRules, attention_rule
-    from archinfer.prediction import plausible_layers, predict_depths
+    from archinfer.forward.prediction import plausible_layers, predict_depths
+    from archinfer.models.family import FamilyRules, attention_rule
     from archinfer.report.predict import Row
     from archinfer.report.text import compact
-    from archinfer.solver import LAYERS_MAX
+    from archinfer.solver.region import LAYERS_MAX
 
     size, used = read_totals(total, active)
     rules = FamilyRules(attention=attention)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from archinfer.commands.common import (
+from archinfer.cli.common import (
     DEFAULT_SPECULATION,
     NODES_MOST,
     Context,
@@ -16,13 +16,13 @@ from archinfer.commands.common import (
     MappingOption,
     SetFigures,
 )
-from archinfer.commands.pictures import PLOT_HELP, REPORT_HELP
+from archinfer.cli.pictures import PLOT_HELP, REPORT_HELP
 
 if TYPE_CHECKING:
-    from archinfer.comparison import Comparison
-    from archinfer.hardware import Hardware
-    from archinfer.posterior import Posterior
-    from archinfer.question import Question
+    from archinfer.hardware.profile import Hardware
+    from archinfer.inference.comparison import Comparison
+    from archinfer.inference.posterior import Posterior
+    from archinfer.solver.question import Question
 
 __all__ = ["solve"]
 
@@ -143,17 +143,17 @@ def solve(
     """
     from dataclasses import replace
 
-    from archinfer.answer import answer
-    from archinfer.commands.common import (
+    from archinfer.cli.common import (
         hardware_with,
         print_csv,
         print_json,
         uneven_groups,
         warn,
     )
-    from archinfer.commands.pictures import check_targets, write_files
+    from archinfer.cli.pictures import check_targets, write_files
     from archinfer.errors import InputError
-    from archinfer.question import nodes_unknown
+    from archinfer.solver.answer import answer
+    from archinfer.solver.question import nodes_unknown
 
     check_targets(plot, report)
     if emit is not None:
@@ -197,7 +197,7 @@ def solve(
     if calibration is not None:
         if not calibration:
             raise InputError("--calibration: expected a file, found ''")
-        from archinfer.calibration_transfer import apply, read_calibration
+        from archinfer.calibration.transfer import apply, read_calibration
 
         question = apply(question, read_calibration(calibration), calibration)
     if compare and not question.observed:
@@ -214,12 +214,12 @@ def solve(
             "model that fits: the rest stays empty"
         )
     if emit is not None:
-        from archinfer.emit import emit as write
+        from archinfer.solver.emit import emit as write
 
         for path in write(found.architectures, question, emit):
             typer.echo(f"wrote {path}", err=True)
     if question.observed:
-        from archinfer.inference import infer
+        from archinfer.inference.infer import infer
 
         users = float(question.concurrency)
         posterior = infer(
@@ -261,7 +261,7 @@ def _given(text: str | None, default: str) -> str:
 def _question(hardware: Hardware, nodes: str, mapping: str | None, **asked: Any) -> Question:
     """The question that the options ask; messages name options instead of arguments."""
     from archinfer import api
-    from archinfer.commands.common import read_mapping, read_whole_range
+    from archinfer.cli.common import read_mapping, read_whole_range
     from archinfer.errors import InputError
 
     known_nodes = read_whole_range("--nodes", nodes, NODES_MOST)
@@ -288,10 +288,10 @@ def _question(hardware: Hardware, nodes: str, mapping: str | None, **asked: Any)
 def _compared(posterior: Posterior, text: str) -> Comparison:
     """The comparison that MODEL=SPEED asks for."""
     from archinfer.api import read_speed
-    from archinfer.commands.models import read_model
-    from archinfer.comparison import compare_with
+    from archinfer.cli.models import read_model
     from archinfer.errors import InputError
-    from archinfer.formats import weight_format
+    from archinfer.inference.comparison import compare_with
+    from archinfer.models.formats import weight_format
 
     name, equals, speed = text.rpartition("=")
     if not equals:

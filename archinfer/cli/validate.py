@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from archinfer.commands.common import Format, FormatOption, print_csv, print_json, warn
-from archinfer.commands.pictures import PLOT_HELP, REPORT_HELP
+from archinfer.cli.common import Format, FormatOption, print_csv, print_json, warn
+from archinfer.cli.pictures import PLOT_HELP, REPORT_HELP
 
 if TYPE_CHECKING:
-    from archinfer.hardware import Hardware
-    from archinfer.observations import Observation
-    from archinfer.validation import Validation
+    from archinfer.fitting.observations import Observation
+    from archinfer.fitting.validation import Validation
+    from archinfer.hardware.profile import Hardware
 
 __all__ = ["validate"]
 
@@ -61,12 +61,12 @@ def validate(
     output: FormatOption = Format.table,
 ) -> None:
     """Predict published speeds, each by a fit without that model, beside naive baselines."""
-    from archinfer import observations as rows_of
-    from archinfer.commands.pictures import check_targets, write_files
+    from archinfer.cli.pictures import check_targets, write_files
     from archinfer.errors import InputError
-    from archinfer.hardware import Hardware
+    from archinfer.fitting import observations as rows_of
+    from archinfer.fitting.validation import below_floor, coverage_floor
+    from archinfer.hardware.profile import Hardware
     from archinfer.report.validation import HEADINGS, TITLE, cells, lines, markdown
-    from archinfer.validation import below_floor, coverage_floor
 
     if inverse_floor is not None and not inverse:
         raise InputError("--inverse-floor needs the inverse: it does not go with --no-inverse")
@@ -151,10 +151,10 @@ def validate(
 def _leave_one_out(
     name: str, rows: list[Observation], known: list[Observation], inverse: bool
 ) -> Validation:
-    from archinfer.fit_prior import fit_prior
-    from archinfer.hardware import Hardware
-    from archinfer.inverse import validate_inverse
-    from archinfer.validation import Validation, inverse_cases, leave_one_out, transfer
+    from archinfer.fitting.inverse import validate_inverse
+    from archinfer.fitting.prior import fit_prior
+    from archinfer.fitting.validation import Validation, inverse_cases, leave_one_out, transfer
+    from archinfer.hardware.profile import Hardware
 
     profile = Hardware.load(name)
     predictions, quality, used = leave_one_out(profile, rows)
@@ -172,8 +172,8 @@ def _leave_one_out(
 def _test(
     rows: list[Observation], known: list[Observation], inverse: bool, machines: list[Hardware]
 ) -> Validation:
-    from archinfer.inverse import validate_inverse
-    from archinfer.validation import Validation, inverse_cases, predict_rows
+    from archinfer.fitting.inverse import validate_inverse
+    from archinfer.fitting.validation import Validation, inverse_cases, predict_rows
 
     predictions, used = predict_rows(rows, known, machines=machines)
     return Validation(

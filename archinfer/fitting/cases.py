@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archinfer.cost import decode_time
-from archinfer.deployment import Mapping
-from archinfer.formats import weight_format
+from archinfer.fitting.observations import Observation
 from archinfer.limits import NODES_MOST
-from archinfer.observations import Observation
-from archinfer.placement import candidates, fewest_nodes
-from archinfer.shape import Cache, FloatArray, LayerGroup, ModelShape, Number
-from archinfer.terms import Traffic
-from archinfer.work import Memory, memory
+from archinfer.models.formats import weight_format
+from archinfer.models.shape import Cache, FloatArray, LayerGroup, ModelShape, Number
+from archinfer.physics.decode import decode_time
+from archinfer.physics.deployment import Mapping
+from archinfer.physics.placement import candidates, fewest_nodes
+from archinfer.physics.terms import Traffic
+from archinfer.physics.work import Memory, memory
 
 if TYPE_CHECKING:
-    from archinfer.architecture import Architecture
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
+    from archinfer.models.architecture import Architecture
 
 __all__ = ["Case", "Draft", "prepare", "prepare_all"]
 

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archinfer.cases import Case, prepare_all
-from archinfer.cost import decode_time
-from archinfer.deployment import Mapping
-from archinfer.fit_prior import Prior, fit_prior
-from archinfer.noise import DEGREES, log_density
-from archinfer.observations import Observation
-from archinfer.shape import FloatArray
-from archinfer.speculation import speculative_time
+from archinfer.fitting.cases import Case, prepare_all
+from archinfer.fitting.observations import Observation
+from archinfer.fitting.prior import Prior, fit_prior
+from archinfer.inference.noise import DEGREES, log_density
+from archinfer.models.shape import FloatArray
+from archinfer.physics.decode import decode_time
+from archinfer.physics.deployment import Mapping
+from archinfer.physics.speculation import speculative_time
 
 if TYPE_CHECKING:
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
 
 __all__ = [
     "Fit",
@@ -258,7 +258,7 @@ class Fit:
     @property
     def hardware(self) -> Hardware:
         """The profile with the fitted constants, their covariance and the model error."""
-        from archinfer.fit_profile import fitted_hardware
+        from archinfer.fitting.profile import fitted_hardware
 
         return fitted_hardware(self)
 

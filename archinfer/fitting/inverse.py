@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from archinfer.inference import infer
-from archinfer.prior import Features, ShapePrior, features, fit_prior, same_shape
-from archinfer.question import Question, Range, nodes_unknown
-from archinfer.shape import ModelShape
+from archinfer.inference.infer import infer
+from archinfer.inference.prior import Features, ShapePrior, features, fit_prior, same_shape
+from archinfer.models.shape import ModelShape
+from archinfer.solver.question import Question, Range, nodes_unknown
 
 if TYPE_CHECKING:
-    from archinfer.hardware import Hardware
-    from archinfer.speculation import SpeculationLaw
+    from archinfer.hardware.profile import Hardware
+    from archinfer.physics.speculation import SpeculationLaw
 
 __all__ = ["InverseCase", "prior_without", "validate_inverse"]
 
@@ -98,7 +98,7 @@ def validate_inverse(
         (median p95 / p05) by quantity; null without rows.
     """
     if catalogue is None:
-        from archinfer.prior import catalogue_features
+        from archinfer.inference.prior import catalogue_features
 
         catalogue = catalogue_features()
     rows = [_row(case, catalogue, samples, seed) for case in cases]

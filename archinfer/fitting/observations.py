@@ -22,7 +22,7 @@ from archinfer.limits import SPEED_MOST
 from archinfer.yamlfile import Document
 
 if TYPE_CHECKING:
-    from archinfer.architecture import Architecture
+    from archinfer.models.architecture import Architecture
 
 __all__ = ["Observation", "combine", "load", "of_profile", "read", "software_by_date", "usable"]
 
@@ -115,7 +115,7 @@ class Observation:
         return FileError(self.origin or self.id, f"key {key!r}: {message}", line)
 
     def _model(self, name: str, key: str) -> Architecture:
-        from archinfer import catalogue, huggingface
+        from archinfer.models import catalogue, huggingface
 
         path = Path(self.origin).parent / name
         if _is_path(name) and path.exists():

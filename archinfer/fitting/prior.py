@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from archinfer import units, yamlfile
 from archinfer.errors import FileError
-from archinfer.hardware import KEYS
+from archinfer.hardware.profile import KEYS
 
 if TYPE_CHECKING:
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
 
 __all__ = ["Prior", "fit_prior"]
 

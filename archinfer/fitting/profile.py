@@ -10,17 +10,17 @@ import numpy as np
 import yaml
 
 from archinfer import units, yamlfile
-from archinfer.cost import decode_time
 from archinfer.errors import InputError
-from archinfer.hardware import KEYS, Figure, Hardware
-from archinfer.shape import FloatArray, Number
-from archinfer.speculation import SpeculationLaw, speculative_time
+from archinfer.hardware.profile import KEYS, Figure, Hardware
+from archinfer.models.shape import FloatArray, Number
+from archinfer.physics.decode import decode_time
+from archinfer.physics.speculation import SpeculationLaw, speculative_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archinfer.cases import Case
-    from archinfer.fit import Fit
+    from archinfer.fitting.cases import Case
+    from archinfer.fitting.fit import Fit
 
 __all__ = ["fitted_hardware", "gain_range", "profile_text"]
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archinfer.cases import Case, prepare_all
-from archinfer.fit import (
+from archinfer.fitting.cases import Case, prepare_all
+from archinfer.fitting.fit import (
     Fit,
     FitModel,
     fit_rows,
@@ -22,13 +22,13 @@ from archinfer.fit import (
     shipped_fit,
     without_model,
 )
-from archinfer.fit_prior import fit_prior
-from archinfer.hardware import Hardware
-from archinfer.observations import Observation
-from archinfer.roofline import roofline_tokens_per_s
+from archinfer.fitting.observations import Observation
+from archinfer.fitting.prior import fit_prior
+from archinfer.hardware.profile import Hardware
+from archinfer.physics.roofline import roofline_tokens_per_s
 
 if TYPE_CHECKING:
-    from archinfer.inverse import InverseCase
+    from archinfer.fitting.inverse import InverseCase
 
 __all__ = ["Prediction", "Validation", "error", "leave_one_out", "predict_rows", "transfer"]
 
@@ -323,12 +323,12 @@ def transfer(
 
 
 def inverse_cases(used: Iterable[tuple[Case, Fit]]) -> list[InverseCase]:
-    """What `archinfer.inverse.validate_inverse` takes, of rows whose region was not set by hand.
+    """What `inverse.validate_inverse` takes, of rows whose region was not set by hand.
 
     The software is known where the row names one that the profile lists, as an analyst may know
     it; otherwise it is not.
     """
-    from archinfer.inverse import InverseCase
+    from archinfer.fitting.inverse import InverseCase
 
     hardware: dict[int, Hardware] = {}
     out = []

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archinfer.cost import speed_range
-from archinfer.deployment import Deployment, Mapping
-from archinfer.placement import candidates, traffic_of
-from archinfer.prediction import Prediction, predict
-from archinfer.roofline import roofline_tokens_per_s
-from archinfer.solver import widest_group
-from archinfer.terms import TERMS, TokenTime, Traffic
+from archinfer.forward.prediction import Prediction, predict
+from archinfer.physics.decode import speed_range
+from archinfer.physics.deployment import Deployment, Mapping
+from archinfer.physics.placement import candidates, traffic_of
+from archinfer.physics.roofline import roofline_tokens_per_s
+from archinfer.physics.terms import TERMS, TokenTime, Traffic
+from archinfer.solver.region import widest_group
 
 if TYPE_CHECKING:
-    from archinfer.architecture import Architecture
-    from archinfer.hardware import Hardware
-    from archinfer.shape import ModelShape
+    from archinfer.hardware.profile import Hardware
+    from archinfer.models.architecture import Architecture
+    from archinfer.models.shape import ModelShape
 
 __all__ = ["BYTES_TERMS", "Ceiling", "Entry", "compare_hardware", "speed_ceiling"]
 
@@ -69,7 +69,7 @@ class Entry:
         model: its name.
         prediction: on the nodes that were asked for, or on the fewest that hold it.
         bandwidth_tokens_per_s: what reading at the peak bandwidth of the nodes that share a layer
-            would allow (`archinfer.roofline`).
+            would allow (`archinfer.physics.roofline`).
         ceiling: None where no number of nodes holds the model.
         overlaps: machines whose 5 to 95 % interval for the same model overlaps this one: which
             of the two is faster is not known.

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archinfer.architecture import Architecture
-from archinfer.cost import decode_time, memory_fraction, speed_range
-from archinfer.deployment import Deployment, Mapping
 from archinfer.errors import InputError
-from archinfer.family import FamilyRules, family_shape
-from archinfer.formats import weight_format
-from archinfer.placement import candidates, fewest, fewest_nodes, traffic_of
-from archinfer.shape import FloatArray, ModelShape, Number
-from archinfer.terms import TERMS, TokenTime, Traffic
-from archinfer.work import Memory, memory
+from archinfer.models.architecture import Architecture
+from archinfer.models.family import FamilyRules, family_shape
+from archinfer.models.formats import weight_format
+from archinfer.models.shape import FloatArray, ModelShape, Number
+from archinfer.physics.decode import decode_time, memory_fraction, speed_range
+from archinfer.physics.deployment import Deployment, Mapping
+from archinfer.physics.placement import candidates, fewest, fewest_nodes, traffic_of
+from archinfer.physics.terms import TERMS, TokenTime, Traffic
+from archinfer.physics.work import Memory, memory
 
 if TYPE_CHECKING:
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
 
 __all__ = [
     "LIMITS",
@@ -154,7 +154,7 @@ class Prediction:
 
     @property
     def speed(self) -> Speed:
-        """Tokens/s of one user at 5, 50 and 95 % (`archinfer.cost.speed_range`); nan: no fit."""
+        """Tokens/s of one user at 5, 50 and 95 % (`physics.decode.speed_range`); nan: no fit."""
         if self.speed_ is not None:
             return self.speed_
         asked = self.deployment
@@ -677,10 +677,10 @@ def plausible_layers(active_params: float, hardware: Hardware, rules: FamilyRule
     """Layer counts that habits of design allow a model with so many active parameters.
 
     Hidden size over layers and active parameters over layers and hidden size squared are within
-    what is built (`archinfer.question.Habits`). Empty where no depth is.
+    what is built (`archinfer.solver.question.Habits`). Empty where no depth is.
     """
-    from archinfer.constraints import shape_limits
-    from archinfer.question import Question
+    from archinfer.solver.constraints import shape_limits
+    from archinfer.solver.question import Question
 
     question = Question(hardware=hardware, rules=rules)
     assert question.habits is not None

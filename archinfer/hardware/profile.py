@@ -19,11 +19,11 @@ import numpy as np
 
 from archinfer import units
 from archinfer.errors import InputError, UnitError, UnknownNameError
-from archinfer.shape import FloatArray, Number
-from archinfer.speculation import SpeculationLaw
+from archinfer.models.shape import FloatArray, Number
+from archinfer.physics.speculation import SpeculationLaw
 
 if TYPE_CHECKING:
-    from archinfer.hardware_schema import Profile
+    from archinfer.hardware.schema import Profile
 
 __all__ = [
     "KEYS",
@@ -318,7 +318,7 @@ class Hardware:
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Hardware:
         """A profile from a file; raises FileError where it is wrong."""
-        from archinfer.hardware_schema import read_profile
+        from archinfer.hardware.schema import read_profile
 
         return cls.from_profile(read_profile(path), origin=os.fspath(path))
 
@@ -527,7 +527,7 @@ class Hardware:
 
 def profile_folder() -> Path:
     """The folder of the shipped profiles: inside a wheel, or beside the package in a checkout."""
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parent.parent
     shipped = package / "_hardware"
     return shipped if shipped.is_dir() else package.parent / "hardware"
 

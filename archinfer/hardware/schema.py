@@ -22,10 +22,10 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from archinfer import units, yamlfile
-from archinfer.deployment import ACCEPTED_MOST
 from archinfer.errors import UnitError, nearest
-from archinfer.hardware import KEYS, TABLES, USUAL_SOFTWARE, Figure, Key
-from archinfer.speculation import SpeculationLaw
+from archinfer.hardware.profile import KEYS, TABLES, USUAL_SOFTWARE, Figure, Key
+from archinfer.physics.deployment import ACCEPTED_MOST
+from archinfer.physics.speculation import SpeculationLaw
 from archinfer.strict import StrictModel
 from archinfer.yamlfile import NAME_MOST, NAME_PATTERN, Document
 

@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from archinfer.deployment import Deployment, Mapping
 from archinfer.errors import InputError
-from archinfer.formats import weight_format
-from archinfer.generative import NO_SPECULATION, drawn_speculation, noise_scale
-from archinfer.importance import normal_points
-from archinfer.noise import log_density
-from archinfer.placement import best_mapping, min_nodes, traffic_of
-from archinfer.posterior import Posterior, resampled
-from archinfer.shape import FloatArray, ModelShape
-from archinfer.speculation import speculative_time
-from archinfer.terms import TokenTime, Traffic
-from archinfer.work import Memory, memory
+from archinfer.inference.generative import NO_SPECULATION, drawn_speculation, noise_scale
+from archinfer.inference.importance import normal_points
+from archinfer.inference.noise import log_density
+from archinfer.inference.posterior import Posterior, resampled
+from archinfer.models.formats import weight_format
+from archinfer.models.shape import FloatArray, ModelShape
+from archinfer.physics.deployment import Deployment, Mapping
+from archinfer.physics.placement import best_mapping, min_nodes, traffic_of
+from archinfer.physics.speculation import speculative_time
+from archinfer.physics.terms import TokenTime, Traffic
+from archinfer.physics.work import Memory, memory
 
 __all__ = ["CAUSES", "Comparison", "compare_with", "log_mean"]
 

@@ -1,6 +1,6 @@
 """From points of the unit normal to deployed models, their predicted speed and its likelihood.
 
-`archinfer.inference` says what is assumed; here each assumption is one short method.
+`archinfer.inference.infer` says what is assumed; here each assumption is one short method.
 """
 
 from __future__ import annotations
@@ -13,24 +13,31 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from archinfer.cost import TokenTime, Traffic, decode_time, log_sd, memory_fraction, throughput
-from archinfer.deployment import Mapping
-from archinfer.family import FamilyRules, family_shape
-from archinfer.formats import weight_format
-from archinfer.importance import Index, Space
-from archinfer.laws import truncated
-from archinfer.noise import DEGREES, log_density
-from archinfer.placement import fewest
-from archinfer.posterior import Batch
-from archinfer.prior import ShapePrior
-from archinfer.question import Question, Range, what_rounds_to
-from archinfer.shape import FloatArray, ModelShape, Number
-from archinfer.solver import LAYERS_MAX, widest_group
-from archinfer.speculation import SpeculationLaw, speculative_time
-from archinfer.work import Memory, memory
+from archinfer.inference.importance import Index, Space
+from archinfer.inference.laws import truncated
+from archinfer.inference.noise import DEGREES, log_density
+from archinfer.inference.posterior import Batch
+from archinfer.inference.prior import ShapePrior
+from archinfer.models.family import FamilyRules, family_shape
+from archinfer.models.formats import weight_format
+from archinfer.models.shape import FloatArray, ModelShape, Number
+from archinfer.physics.decode import (
+    TokenTime,
+    Traffic,
+    decode_time,
+    log_sd,
+    memory_fraction,
+    throughput,
+)
+from archinfer.physics.deployment import Mapping
+from archinfer.physics.placement import fewest
+from archinfer.physics.speculation import SpeculationLaw, speculative_time
+from archinfer.physics.work import Memory, memory
+from archinfer.solver.question import Question, Range, what_rounds_to
+from archinfer.solver.region import LAYERS_MAX, widest_group
 
 if TYPE_CHECKING:
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
 
 __all__ = [
     "CONCURRENCY_SPREAD",

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from archinfer.shape import FloatArray
+from archinfer.models.shape import FloatArray
 
 __all__ = ["Draws", "Proposal", "Space", "adapt", "effective_size", "kronecker", "normal_points"]
 

@@ -1,6 +1,6 @@
 """What an observed speed says about a model: the posterior over its size, depth and nodes.
 
-Prior: shapes (`archinfer.prior`), how an operator deploys them (below), and plain ranges for what
+Prior: shapes (`prior`), how an operator deploys them (below), and plain ranges for what
 a speed table leaves out. Evidence: the number of nodes, where it is known, and
 the speed: Student's t around the logarithm of the cost model's, with the spread of the profile's
 constants (their joint covariance, to first order) and of its model error, heavy-tailed as the
@@ -21,7 +21,7 @@ How an operator deploys (stated, not measured):
   caches, at the asked context, are in memory.
 - context at which the speed was measured: log-uniform from 1,000 tokens to the asked context.
 - speculation: none with probability one half where the asked range allows it, else tokens per
-  pass log-uniform in the range. With a fitted law of speculation (`archinfer.speculation`) the
+  pass log-uniform in the range. With a fitted law of speculation (`physics.speculation`) the
   gain follows from the model's own speed instead: a fast model gains little.
 - weight formats: equally likely unless told otherwise.
 - software: of an observed speed the usual one and each that the profile lists are equally likely
@@ -40,8 +40,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from archinfer.errors import InputError
-from archinfer.family import ATTENTION_KINDS, attention_rule
-from archinfer.generative import (
+from archinfer.inference.generative import (
     CONCURRENCY_SPREAD,
     IDLE_LOG_MEAN,
     IDLE_MOST,
@@ -49,14 +48,15 @@ from archinfer.generative import (
     READ_CONTEXT_LOW,
     GenerativeModel,
 )
-from archinfer.importance import Draws, Index, Proposal, adapt
-from archinfer.information import quantiles
-from archinfer.noise import DEGREES
-from archinfer.posterior import Batch, Posterior, resampled
-from archinfer.prior import CATALOGUE_PRIOR, ShapePrior
-from archinfer.question import Question, Range
-from archinfer.shape import FloatArray
-from archinfer.speculation import SpeculationLaw
+from archinfer.inference.importance import Draws, Index, Proposal, adapt
+from archinfer.inference.information import quantiles
+from archinfer.inference.noise import DEGREES
+from archinfer.inference.posterior import Batch, Posterior, resampled
+from archinfer.inference.prior import CATALOGUE_PRIOR, ShapePrior
+from archinfer.models.family import ATTENTION_KINDS, attention_rule
+from archinfer.models.shape import FloatArray
+from archinfer.physics.speculation import SpeculationLaw
+from archinfer.solver.question import Question, Range
 from archinfer.units import format_quantity
 
 __all__ = ["infer", "simulate"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from archinfer.shape import FloatArray
+from archinfer.models.shape import FloatArray
 
 __all__ = ["equal_mass_edges", "information_bits", "mutual_information_bits", "quantiles"]
 

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from archinfer.shape import FloatArray, Number
+from archinfer.models.shape import FloatArray, Number
 
 __all__ = ["LAWS", "LawName", "truncated"]
 

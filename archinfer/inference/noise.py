@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from archinfer.shape import FloatArray
+from archinfer.models.shape import FloatArray
 
 __all__ = ["DEGREES", "log_density"]
 

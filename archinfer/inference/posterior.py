@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from archinfer.errors import UnknownNameError
-from archinfer.importance import Index
-from archinfer.information import (
+from archinfer.inference.importance import Index
+from archinfer.inference.information import (
     equal_mass_edges,
     information_bits,
     mutual_information_bits,
     quantiles,
 )
-from archinfer.question import Question
-from archinfer.shape import FloatArray, Number
-from archinfer.speculation import SpeculationLaw
+from archinfer.models.shape import FloatArray, Number
+from archinfer.physics.speculation import SpeculationLaw
+from archinfer.solver.question import Question
 
 __all__ = [
     "FACTS",

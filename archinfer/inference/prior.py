@@ -23,9 +23,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from archinfer.family import ATTENTION_KINDS
-from archinfer.laws import LawName
-from archinfer.shape import FloatArray, ModelShape, Number
+from archinfer.inference.laws import LawName
+from archinfer.models.family import ATTENTION_KINDS
+from archinfer.models.shape import FloatArray, ModelShape, Number
 
 __all__ = [
     "CATALOGUE_PRIOR",
@@ -191,7 +191,7 @@ class ClassPrior:
         depth: log L on log A.
         per_layer: log c on (log A, log L).
         sparsity: log(N / A) on (log A, log L); None: dense.
-        depth_law: of `archinfer.laws`; the other quantities are normal.
+        depth_law: of `archinfer.inference.laws`; the other quantities are normal.
     """
 
     share: float
@@ -240,7 +240,7 @@ def distinct(models: Iterable[Features]) -> list[Features]:
 
 def catalogue_features() -> list[Features]:
     """The features of every model of the shipped catalogue, in the order of its names."""
-    from archinfer import catalogue
+    from archinfer.models import catalogue
 
     return [features(catalogue.load(name).shape()) for name in catalogue.names()]
 

@@ -1,6 +1,6 @@
 """An exact model architecture: layers, widths, attention, experts -> parameters, KV bytes, steps.
 
-An `Architecture` is built of the small frozen parts of `archinfer.layers`. A layer is a sequence
+An `Architecture` is built of the small frozen parts of `models.layers`. A layer is a sequence
 of residual branches (`Sublayer`), some of them side by side (`Parallel`); the body of a branch is
 either a mixer (attention, or a recurrent one) or a feed-forward (`DenseMLP`, `MoE`). Each part
 states its parameters, its caches, its recurrent state and its chain of dependent all-reduces;
@@ -24,9 +24,14 @@ from fractions import Fraction
 from itertools import chain
 from math import inf
 
-from archinfer.formats import weight_format
-from archinfer.layers.attention import Attention, CompressedAttention, Indexer, LatentAttention
-from archinfer.layers.block import (
+from archinfer.models.formats import weight_format
+from archinfer.models.layers.attention import (
+    Attention,
+    CompressedAttention,
+    Indexer,
+    LatentAttention,
+)
+from archinfer.models.layers.block import (
     FeedForward,
     LayerBlock,
     Mixer,
@@ -34,8 +39,8 @@ from archinfer.layers.block import (
     Sublayer,
     group_layers,
 )
-from archinfer.layers.feedforward import DenseMLP, MoE
-from archinfer.layers.pieces import (
+from archinfer.models.layers.feedforward import DenseMLP, MoE
+from archinfer.models.layers.pieces import (
     COMPONENTS,
     KEPT_COMPONENTS,
     MAX_LAYERS,
@@ -46,7 +51,7 @@ from archinfer.layers.pieces import (
     need,
     size_within,
 )
-from archinfer.layers.recurrent import (
+from archinfer.models.layers.recurrent import (
     GatedDelta,
     KimiDelta,
     Lightning,
@@ -54,7 +59,7 @@ from archinfer.layers.recurrent import (
     Mamba2,
     ShortConv,
 )
-from archinfer.shape import Cache, LayerGroup, ModelShape
+from archinfer.models.shape import Cache, LayerGroup, ModelShape
 
 __all__ = [
     "COMPONENTS",
@@ -137,7 +142,7 @@ class Architecture:
         outside: further parameters outside layers.
         unread: how many of those `outside` a token does not read (rows of n-gram tables).
         mtp_layers: multi-token-prediction layers of the checkpoint, which are not counted.
-        weight_format: format the weights come in (a name of `archinfer.formats`).
+        weight_format: format the weights come in (a name of `archinfer.models.formats`).
         unquantized: components that format leaves out.
         unquantized_format: the format of those of them that lie in the layers.
         family: the `model_type` it was read as.

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from archinfer.configkeys import json_kind
 from archinfer.errors import FileError
+from archinfer.models.configkeys import json_kind
 
 __all__ = ["MAX_CONFIG_BYTES", "MAX_CONFIG_DEPTH", "read_json_object"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.errors import UnknownNameError
-from archinfer.shape import Cache, LayerGroup, ModelShape, Number
+from archinfer.models.shape import Cache, LayerGroup, ModelShape, Number
 
 __all__ = [
     "ATTENTION_KINDS",
@@ -56,7 +56,7 @@ ATTENTION_KINDS = {
 
 
 COUNTED_KINDS = ("gqa", "mqa")
-"""Kinds of attention that `archinfer.moe` runs, and whose chain of all-reduces it counts."""
+"""Kinds of attention that `calibration.moe` runs, and whose chain of all-reduces it counts."""
 
 
 def attention_rule(kind: str) -> AttentionRule:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from archinfer.architecture import COMPONENTS, Architecture, group_layers
-from archinfer.configfile import read_json_object
-from archinfer.configkeys import ConfigKeys
 from archinfer.errors import InputError, nearest, shorten
-from archinfer.quantization import StoredFormat, stored_format
-from archinfer.readers import ARCHITECTURE_ALIASES, FAMILIES, SAME_AS, Reading, generic
+from archinfer.models.architecture import COMPONENTS, Architecture, group_layers
+from archinfer.models.configfile import read_json_object
+from archinfer.models.configkeys import ConfigKeys
+from archinfer.models.quantization import StoredFormat, stored_format
+from archinfer.models.readers import ARCHITECTURE_ALIASES, FAMILIES, SAME_AS, Reading, generic
 
 __all__ = ["from_config", "known_families", "load_architecture", "load_config"]
 
@@ -31,7 +31,7 @@ def load_config(path: str) -> dict[str, Any]:
     """The config object in a file, or on standard input for `-`.
 
     Raises:
-        FileError: what `archinfer.configfile.read_json_object` refuses.
+        FileError: what `archinfer.models.configfile.read_json_object` refuses.
     """
     return read_json_object(path)
 

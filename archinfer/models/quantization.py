@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from archinfer.configkeys import ConfigKeys
 from archinfer.errors import nearest, shorten
-from archinfer.layers.pieces import COMPONENTS, KEPT_COMPONENTS
+from archinfer.models.configkeys import ConfigKeys
+from archinfer.models.layers.pieces import COMPONENTS, KEPT_COMPONENTS
 
 __all__ = ["StoredFormat", "stored_format"]
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archinfer.deployment import Mapping
-from archinfer.shape import ModelShape, Number
-from archinfer.spatial import spatial_time
-from archinfer.temporal import temporal_time
-from archinfer.terms import TERMS, TokenTime, Traffic, memory_fraction
-from archinfer.work import Memory
+from archinfer.models.shape import ModelShape, Number
+from archinfer.physics.deployment import Mapping
+from archinfer.physics.spatial import spatial_time
+from archinfer.physics.temporal import temporal_time
+from archinfer.physics.terms import TERMS, TokenTime, Traffic, memory_fraction
+from archinfer.physics.work import Memory
 
 if TYPE_CHECKING:
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
 
 __all__ = [
     "TERMS",
@@ -54,7 +54,7 @@ def decode_time(
     Args:
         hardware: profile; its constants may be arrays.
         shape: the model; fields may be arrays.
-        memory: bytes stored (`archinfer.work.memory` of the same shape and traffic).
+        memory: bytes stored (`archinfer.physics.work.memory` of the same shape and traffic).
         mapping: layers per stage and tensor-parallel group.
         traffic: context, users, formats.
         side: side of every layer's region in cores, where it is known (spatial only);

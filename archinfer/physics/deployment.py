@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from archinfer.errors import InputError
-from archinfer.formats import kv_format, weight_format
-from archinfer.shape import Number
+from archinfer.models.formats import kv_format, weight_format
+from archinfer.models.shape import Number
 
 __all__ = [
     "ACCEPTED_MOST",
@@ -147,7 +147,7 @@ class Deployment:
             hold the model.
         context_tokens: tokens of context whose keys and values a decode step sees.
         concurrency: sequences served at once; each keeps its own KV cache.
-        weights: weight format (`archinfer.formats`); None: the format the model comes in.
+        weights: weight format (`archinfer.models.formats`); None: the format the model comes in.
         kv: KV-cache format.
         draft_tokens: drafted tokens that each pass verifies (0: no speculative decoding).
         accepted_low, accepted_high: range of the tokens gained per pass, net of drafting.

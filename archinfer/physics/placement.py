@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from archinfer.cost import decode_time, memory_fraction
-from archinfer.deployment import Deployment, Mapping
-from archinfer.formats import weight_format
-from archinfer.shape import FloatArray, ModelShape, Number
-from archinfer.solver import mappings, widest_group
-from archinfer.terms import TokenTime, Traffic
-from archinfer.work import Memory, memory
+from archinfer.models.formats import weight_format
+from archinfer.models.shape import FloatArray, ModelShape, Number
+from archinfer.physics.decode import decode_time, memory_fraction
+from archinfer.physics.deployment import Deployment, Mapping
+from archinfer.physics.terms import TokenTime, Traffic
+from archinfer.physics.work import Memory, memory
+from archinfer.solver.region import mappings, widest_group
 
 if TYPE_CHECKING:
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
 
 __all__ = [
     "Candidates",

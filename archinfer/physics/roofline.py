@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archinfer.work import work
+from archinfer.physics.work import work
 
 if TYPE_CHECKING:
-    from archinfer.deployment import Mapping
-    from archinfer.hardware import Hardware
-    from archinfer.shape import ModelShape, Number
-    from archinfer.terms import Traffic
+    from archinfer.hardware.profile import Hardware
+    from archinfer.models.shape import ModelShape, Number
+    from archinfer.physics.deployment import Mapping
+    from archinfer.physics.terms import Traffic
 
 __all__ = ["roofline_tokens_per_s"]
 

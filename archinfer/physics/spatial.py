@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archinfer.deployment import Mapping
-from archinfer.shape import DENSE_CHAIN, FloatArray, ModelShape, Number
-from archinfer.terms import TokenTime, Traffic, links_s, memory_fraction
-from archinfer.work import Memory, attention_macs, layer_work
+from archinfer.models.shape import DENSE_CHAIN, FloatArray, ModelShape, Number
+from archinfer.physics.deployment import Mapping
+from archinfer.physics.terms import TokenTime, Traffic, links_s, memory_fraction
+from archinfer.physics.work import Memory, attention_macs, layer_work
 
 if TYPE_CHECKING:
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
 
 __all__ = ["HEAD_REDUCTIONS", "all_reduce_cycles", "best_side", "region_side", "spatial_time"]
 
@@ -76,7 +76,7 @@ def spatial_time(
     traffic: Traffic,
     side: Number | None,
 ) -> TokenTime:
-    """Time of one decode pass by term; arguments as `archinfer.cost.decode_time`."""
+    """Time of one decode pass by term; arguments as `archinfer.physics.decode.decode_time`."""
     cycle_s = 1.0 / hardware.clock_hz
     side_high = np.sqrt(hardware.cores / mapping.layers_per_stage)
     # The layer's bytes fill this share of the region that it may have.

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archinfer.deployment import DRAFTS_MOST
-from archinfer.shape import FloatArray, ModelShape, Number
-from archinfer.terms import Traffic
+from archinfer.models.shape import FloatArray, ModelShape, Number
+from archinfer.physics.deployment import DRAFTS_MOST
+from archinfer.physics.terms import Traffic
 
 if TYPE_CHECKING:
-    from archinfer.deployment import Mapping
-    from archinfer.hardware import Hardware
-    from archinfer.work import Memory
+    from archinfer.hardware.profile import Hardware
+    from archinfer.physics.deployment import Mapping
+    from archinfer.physics.work import Memory
 
 __all__ = ["DRAFTS", "SpeculationLaw", "speculative_time", "tokens_per_pass"]
 
@@ -76,14 +76,14 @@ def speculative_time(
     Args:
         hardware, mapping, acceptance, draft_time_s: numbers, or arrays that broadcast together
             and whose last axis has length 1 (the number of drafts is laid along it).
-        shape, memory, traffic: as `archinfer.cost.decode_time`; `traffic.draft_tokens` is not
+        shape, memory, traffic: as `decode.decode_time`; `traffic.draft_tokens` is not
             looked at.
-        side: as `archinfer.cost.decode_time`.
+        side: as `decode.decode_time`.
 
     Returns:
         The broadcast shape without that last axis.
     """
-    from archinfer.cost import decode_time
+    from archinfer.physics.decode import decode_time
 
     drafting = replace(traffic, draft_tokens=DRAFTS)
     time = decode_time(hardware, shape, memory, mapping, drafting, side)

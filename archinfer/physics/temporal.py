@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from archinfer.deployment import Mapping
-from archinfer.shape import DENSE_CHAIN, FloatArray, LayerGroup, ModelShape, Number
-from archinfer.terms import TokenTime, Traffic, links_s
-from archinfer.work import ACTIVATION_BYTES, experts_hit, layer_work, node_share
+from archinfer.models.shape import DENSE_CHAIN, FloatArray, LayerGroup, ModelShape, Number
+from archinfer.physics.deployment import Mapping
+from archinfer.physics.terms import TokenTime, Traffic, links_s
+from archinfer.physics.work import ACTIVATION_BYTES, experts_hit, layer_work, node_share
 
 if TYPE_CHECKING:
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
 
 __all__ = [
     "UNPACK_INSTRUCTIONS",
@@ -264,7 +264,7 @@ def _is_routed(group: LayerGroup) -> NDArray[np.bool_]:
 def temporal_time(
     hardware: Hardware, shape: ModelShape, mapping: Mapping, traffic: Traffic
 ) -> TokenTime:
-    """Time of one decode pass by term; arguments as `archinfer.cost.decode_time`."""
+    """Time of one decode pass by term; arguments as `archinfer.physics.decode.decode_time`."""
     g = mapping.tensor_parallel
     stages = mapping.stages(shape.layers)
     # Users are spread over the stages, which work on different ones at a time.

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from archinfer.deployment import Mapping as NodeMapping
-from archinfer.shape import ModelShape, Number
-from archinfer.work import ACTIVATION_BYTES, Memory
+from archinfer.models.shape import ModelShape, Number
+from archinfer.physics.deployment import Mapping as NodeMapping
+from archinfer.physics.work import ACTIVATION_BYTES, Memory
 
 if TYPE_CHECKING:
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
 
 __all__ = ["TERMS", "TokenTime", "Traffic", "links_s", "memory_fraction"]
 
@@ -30,7 +30,7 @@ class Traffic:
     kv_bits: float = 16
     draft_tokens: Number = 0
     weights_only: bool | NDArray[np.bool_] = False
-    """No product takes weights of this format (`archinfer.formats`)."""
+    """No product takes weights of this format (`archinfer.models.formats`)."""
 
 
 @dataclass(frozen=True, slots=True)

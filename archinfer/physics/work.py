@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from archinfer.shape import Cache, LayerGroup, ModelShape, Number
+from archinfer.models.shape import Cache, LayerGroup, ModelShape, Number
 
 __all__ = [
     "ACTIVATION_BYTES",

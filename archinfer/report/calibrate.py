@@ -9,9 +9,9 @@ from archinfer.report.text import seconds
 from archinfer.units import format_quantity
 
 if TYPE_CHECKING:
-    from archinfer.blind import BlindTest
-    from archinfer.calibration import Calibration
-    from archinfer.calibration_fit import Coefficient, Prediction
+    from archinfer.calibration.blind import BlindTest
+    from archinfer.calibration.calibrate import Calibration
+    from archinfer.calibration.fit import Coefficient, Prediction
 
 __all__ = ["point_rows", "print_calibration", "sentences", "tables"]
 

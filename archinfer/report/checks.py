@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 if TYPE_CHECKING:
-    from archinfer.checks import Remark, Report, Result
+    from archinfer.checks.run import Remark, Report, Result
 
 __all__ = ["junit", "margin_text", "print_report", "summary", "workflow_commands"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from archinfer.report.text import compact, speeds
 
 if TYPE_CHECKING:
-    from archinfer.comparison_hardware import Entry
-    from archinfer.deployment import Mapping
+    from archinfer.forward.compare import Entry
+    from archinfer.physics.deployment import Mapping
 
 __all__ = ["csv_rows", "document", "markdown_rows", "print_entries"]
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from archinfer.report.text import compact
 
 if TYPE_CHECKING:
-    from archinfer.answer import Answer, Sensitivity
-    from archinfer.posterior import Marginal
-    from archinfer.question import Question
-    from archinfer.solver import Bound
+    from archinfer.inference.posterior import Marginal
+    from archinfer.solver.answer import Answer, Sensitivity
+    from archinfer.solver.question import Question
+    from archinfer.solver.region import Bound
 
 __all__ = [
     "NAMES",
@@ -60,7 +60,7 @@ ALIKE = 0.02
 
 def kinds(question: Question) -> dict[str, str]:
     """Kind of everything that may draw an end: physics, habit, request or search."""
-    from archinfer.constraints import constraints
+    from archinfer.solver.constraints import constraints
 
     found: dict[str, str] = {c.name: c.kind for c in constraints(question)}
     # The floor says where the solver stops looking; no law of nature forbids smaller models.
@@ -150,7 +150,7 @@ def _speed_ratio(answer: Answer) -> float:
         return p95 / p05
     import numpy as np
 
-    from archinfer.cost import speed_range
+    from archinfer.physics.decode import speed_range
 
     region, question = answer.region, answer.question
     at = np.array([int(np.argmax(region.total_high))])

@@ -32,10 +32,10 @@ from archinfer.report.pictures import (
 from archinfer.report.text import compact
 
 if TYPE_CHECKING:
-    from archinfer.answer import Answer
-    from archinfer.posterior import Marginal, Posterior
+    from archinfer.inference.posterior import Marginal, Posterior
     from archinfer.report.predict import Row
-    from archinfer.solver import Bound
+    from archinfer.solver.answer import Answer
+    from archinfer.solver.region import Bound
 
 __all__ = ["predict_page", "solve_page"]
 
@@ -169,7 +169,7 @@ def _verdict(answer: Answer, name: str, known: dict[str, str], marginal: Margina
             el("span", "not pinned", class_="no"),
             f": from {' and '.join(placed)} by physics within habits of design",
         )
-    from archinfer.answer import SEARCHED
+    from archinfer.solver.answer import SEARCHED
 
     interval = answer.ranges[name]
     if interval.high.by == SEARCHED and interval.low.by == SEARCHED:
@@ -399,7 +399,7 @@ def _token_time(answer: Answer) -> Markup:
 
 def _terms_table(rows: list[tuple[str, dict[str, float]]]) -> Markup:
     """Terms down, models across."""
-    from archinfer.prediction import TERM_TEXTS
+    from archinfer.forward.prediction import TERM_TEXTS
 
     used = [t for t in TERM_TEXTS if any(time[t] > 0.0 for _, time in rows)]
     cells: list[list[str | Cell]] = []
@@ -431,7 +431,7 @@ def _by_weights(answer: Answer) -> Markup:
 
 
 def _constraints(answer: Answer) -> Markup:
-    from archinfer.constraints import constraints
+    from archinfer.solver.constraints import constraints
 
     known = kinds(answer.question)
     rows: list[list[str | Cell]] = [

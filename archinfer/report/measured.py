@@ -21,9 +21,9 @@ from archinfer.report.chart import (
 from archinfer.report.text import compact
 
 if TYPE_CHECKING:
-    from archinfer.calibration import Calibration
-    from archinfer.calibration_fit import Prediction as Timing
-    from archinfer.validation import Prediction, Validation
+    from archinfer.calibration.calibrate import Calibration
+    from archinfer.calibration.fit import Prediction as Timing
+    from archinfer.fitting.validation import Prediction, Validation
 
 __all__ = ["calibrate_chart", "validate_chart"]
 
@@ -152,7 +152,7 @@ def calibrate_chart(found: Calibration) -> Chart:
     host = found.host
     caption = _caption(
         f"Measured on {host.cpu}, {host.cores} cores, {host.date}; float32 decode of "
-        f"archinfer.moe, {found.rounds} rounds. Lines of the roofline: reading and matrix "
+        f"archinfer, {found.rounds} rounds. Lines of the roofline: reading and matrix "
         "multiplication as measured here."
     )
     title = f"Calibration: median error of held-out shapes {100 * found.median_error:.1f} %"
@@ -222,8 +222,8 @@ def _residuals(found: Calibration) -> Panel:
 
 
 def _roofline(found: Calibration) -> Panel:
-    from archinfer.calibration_design import BITS
-    from archinfer.work import work
+    from archinfer.calibration.design import BITS
+    from archinfer.physics.work import work
 
     read, peak = found.host.read_bytes_per_s / GIGA, found.host.matmul_flops_per_s / GIGA
     series: list[Mark] = []

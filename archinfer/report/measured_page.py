@@ -14,9 +14,9 @@ from archinfer.report.text import compact
 from archinfer.report.validation import HEADINGS, cells, error_text, lines
 
 if TYPE_CHECKING:
-    from archinfer.calibration import Calibration
+    from archinfer.calibration.calibrate import Calibration
+    from archinfer.fitting.validation import Validation
     from archinfer.report.chart import Chart
-    from archinfer.validation import Validation
 
 __all__ = ["calibrate_page", "validate_page"]
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archinfer.question import ANY
 from archinfer.report.chart import (
     CIVIDIS,
     DASHES,
@@ -32,16 +31,17 @@ from archinfer.report.chart import (
 from archinfer.report.findings import drawn, given_words, kinds, kinds_of, plain_name
 from archinfer.report.text import compact
 from archinfer.report.text import seconds as _plain_seconds
+from archinfer.solver.question import ANY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from archinfer.answer import Answer
-    from archinfer.posterior import Posterior
+    from archinfer.inference.posterior import Posterior
+    from archinfer.models.shape import FloatArray
     from archinfer.report.predict import Row
     from archinfer.report.region import Outline
-    from archinfer.shape import FloatArray
-    from archinfer.solver import Region
+    from archinfer.solver.answer import Answer
+    from archinfer.solver.region import Region
 
 __all__ = [
     "TERM_STYLES",
@@ -431,7 +431,7 @@ def _runs(names: Sequence[str]) -> list[tuple[str, int, int]]:
 
 def catalogue_points() -> list[tuple[str, float, float]]:
     """(name, active, total) of the open models, largest first, one of each size."""
-    from archinfer import catalogue
+    from archinfer.models import catalogue
 
     found: dict[tuple[int, int], str] = {}
     for name in catalogue.names():
@@ -685,7 +685,7 @@ def _bins(low: float, high: float, whole: bool) -> FloatArray:
 def _weighted_quantiles(
     values: FloatArray, weights: FloatArray, at: tuple[float, ...]
 ) -> FloatArray:
-    from archinfer.information import quantiles
+    from archinfer.inference.information import quantiles
 
     return quantiles(values, weights, at)
 

@@ -10,8 +10,8 @@ from archinfer.units import plain_number
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from archinfer.comparison import Comparison
-    from archinfer.posterior import Posterior
+    from archinfer.inference.comparison import Comparison
+    from archinfer.inference.posterior import Posterior
 
 __all__ = [
     "COMPARISON_TITLE",
@@ -52,7 +52,7 @@ CAUSES = {
     "queue": "waiting for other users",
     "speculation": "gain by speculation",
 }
-"""Causes of `archinfer.comparison` that are more or less of something."""
+"""Causes of `archinfer.inference.comparison` that are more or less of something."""
 
 
 def posterior_rows(posterior: Posterior) -> tuple[list[str], list[list[str]]]:
@@ -150,7 +150,7 @@ def bits_text(posterior: Posterior) -> str:
 
 def nodes_text(posterior: Posterior) -> str:
     """What the prior assumes of the nodes: a belief about operators, not a measurement."""
-    from archinfer.generative import UTILISATION
+    from archinfer.inference.generative import UTILISATION
 
     hardware = posterior.question.hardware
     nodes = f"{hardware.node}s"

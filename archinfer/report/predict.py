@@ -12,9 +12,9 @@ from archinfer.report.text import bar, compact, seconds, speeds, unicode_ok
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from archinfer.architecture import Architecture
-    from archinfer.hardware import Hardware
-    from archinfer.prediction import Change, DepthRange, Prediction
+    from archinfer.forward.prediction import Change, DepthRange, Prediction
+    from archinfer.hardware.profile import Hardware
+    from archinfer.models.architecture import Architecture
 
 __all__ = [
     "Row",
@@ -308,7 +308,7 @@ def _memory(console: Console, row: Row) -> None:
 
 
 def _terms(p: Prediction) -> list[tuple[str, float, float]]:
-    from archinfer.prediction import TERM_TEXTS
+    from archinfer.forward.prediction import TERM_TEXTS
 
     total = float(p.time.total)
     found = [(t, float(getattr(p.time, t))) for t in TERM_TEXTS]
@@ -316,7 +316,7 @@ def _terms(p: Prediction) -> list[tuple[str, float, float]]:
 
 
 def _time(console: Console, p: Prediction, explain: bool, middle: bool) -> None:
-    from archinfer.prediction import TERM_TEXTS
+    from archinfer.forward.prediction import TERM_TEXTS
 
     blocks = unicode_ok()
     depth = f" at {p.shape.layers:.0f} layers" if middle else ""

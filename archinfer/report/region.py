@@ -4,7 +4,7 @@ The region is a union of slices, one for each layer count, mapping and weight fo
 parameters a picture shows the union's outline: for each format the largest and the least total
 of any slice. It is found on a grid of active parameters from the slices that reach furthest at
 each depth, so a corner between two grid points is cut by less than the grid's step, and a hole
-inside the union would not show. `archinfer.solver.Region.contains` is exact.
+inside the union would not show. `archinfer.solver.region.Region.contains` is exact.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from archinfer.constraints import slacks
-from archinfer.cost import tokens_per_s
-from archinfer.shape import FloatArray
-from archinfer.solver import Region
+from archinfer.models.shape import FloatArray
+from archinfer.physics.decode import tokens_per_s
+from archinfer.solver.constraints import slacks
+from archinfer.solver.region import Region
 
 __all__ = ["Outline", "outlines", "speed_grid"]
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archinfer.question import Habits
 from archinfer.report.findings import change
 from archinfer.report.tables import new_console, print_table
 from archinfer.report.text import bar, compact, region_map, seconds, speeds, unicode_ok
+from archinfer.solver.question import Habits
 from archinfer.units import format_quantity
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from archinfer.answer import Answer
-    from archinfer.designs import Design
-    from archinfer.question import Question
+    from archinfer.solver.answer import Answer
+    from archinfer.solver.designs import Design
+    from archinfer.solver.question import Question
 
 __all__ = ["architecture_rows", "assumptions", "headline", "map_rows", "print_answer", "sentence"]
 
@@ -45,7 +45,7 @@ def headline(answer: Answer) -> str:
 
 def assumptions(answer: Answer) -> str:
     """What was assumed, in one paragraph."""
-    from archinfer.family import attention_rule
+    from archinfer.models.family import attention_rule
 
     q = answer.question
     low, high = q.speculation
@@ -222,7 +222,7 @@ def short_rows(designs: tuple[Design, ...]) -> tuple[list[str], list[list[str]]]
 
 def rounding_text(answer: Answer) -> str:
     """How far architectures may miss a single size that was asked for; "" where none was."""
-    from archinfer.designs import rounded
+    from archinfer.solver.designs import rounded
 
     wide, single = rounded(answer.question)
     if not single:
@@ -467,7 +467,7 @@ def _print_explanation(console: Console, answer: Answer, blocks: bool) -> None:
                 )
             )
         console.print()
-    from archinfer.constraints import constraints
+    from archinfer.solver.constraints import constraints
 
     print_table(
         console,
@@ -500,7 +500,7 @@ def _print_provenance(console: Console, answer: Answer) -> None:
 
 def print_answer_markdown(answer: Answer) -> None:
     """The answer as Markdown on standard output."""
-    from archinfer.commands.common import print_markdown
+    from archinfer.cli.common import print_markdown
 
     print(f"# {headline(answer)}\n\n{assumptions(answer)}\n\n**{sentence(answer)}**\n")
     if not answer.feasible:
@@ -535,7 +535,7 @@ def _print_posterior_markdown(answer: Answer) -> None:
     posterior = answer.posterior
     if posterior is None:
         return
-    from archinfer.commands.common import print_markdown
+    from archinfer.cli.common import print_markdown
     from archinfer.report import posterior as told
 
     print()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from archinfer.validation import Prediction, Validation
+from archinfer.fitting.validation import Prediction, Validation
 
 __all__ = ["HEADINGS", "TITLE", "cells", "error_text", "lines", "markdown"]
 

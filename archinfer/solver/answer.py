@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from archinfer.constraints import Candidate, Constraint, constraints
-from archinfer.cost import tokens_per_s
-from archinfer.designs import Design, designs
-from archinfer.formats import weight_format
 from archinfer.limits import NODES_MOST
-from archinfer.question import Question
-from archinfer.shape import FloatArray
-from archinfer.solver import LAYERS_MAX, Bound, Interval, Region, solve
+from archinfer.models.formats import weight_format
+from archinfer.models.shape import FloatArray
+from archinfer.physics.decode import tokens_per_s
+from archinfer.solver.constraints import Candidate, Constraint, constraints
+from archinfer.solver.designs import Design, designs
+from archinfer.solver.question import Question
+from archinfer.solver.region import LAYERS_MAX, Bound, Interval, Region, solve
 from archinfer.units import format_quantity, plain_number
 
 __all__ = [

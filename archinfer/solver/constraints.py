@@ -15,7 +15,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from archinfer.cost import (
+from archinfer.models.family import family_shape
+from archinfer.models.shape import FloatArray, ModelShape, Number
+from archinfer.physics.decode import (
     Z90,
     TokenTime,
     Traffic,
@@ -24,11 +26,9 @@ from archinfer.cost import (
     memory_fraction,
     throughput,
 )
-from archinfer.deployment import Mapping
-from archinfer.family import family_shape
-from archinfer.question import Question
-from archinfer.shape import FloatArray, ModelShape, Number
-from archinfer.work import Memory, memory
+from archinfer.physics.deployment import Mapping
+from archinfer.physics.work import Memory, memory
+from archinfer.solver.question import Question
 
 __all__ = ["HIDDEN_FLOOR", "Candidate", "Constraint", "constraints", "slacks"]
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from archinfer.architecture import (
+from archinfer.errors import InputError
+from archinfer.models.architecture import (
     Architecture,
     Attention,
     DenseMLP,
@@ -16,13 +17,12 @@ from archinfer.architecture import (
     Mixer,
     MoE,
 )
-from archinfer.constraints import Candidate, slacks
-from archinfer.cost import TERMS, speed_range
-from archinfer.deployment import Mapping
-from archinfer.errors import InputError
-from archinfer.formats import weight_format
-from archinfer.question import Question, what_rounds_to
-from archinfer.solver import Region, placements, solve
+from archinfer.models.formats import weight_format
+from archinfer.physics.decode import TERMS, speed_range
+from archinfer.physics.deployment import Mapping
+from archinfer.solver.constraints import Candidate, slacks
+from archinfer.solver.question import Question, what_rounds_to
+from archinfer.solver.region import Region, placements, solve
 
 __all__ = ["Design", "build", "designs", "evaluate", "rounded"]
 

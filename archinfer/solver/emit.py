@@ -11,15 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archinfer.architecture import Architecture, Attention, DenseMLP, LatentAttention, MoE
 from archinfer.errors import ArchinferError, FileError, InputError
-from archinfer.formats import weight_format
-from archinfer.hardware import Hardware, profile_folder
-from archinfer.huggingface import from_config
+from archinfer.hardware.profile import Hardware, profile_folder
+from archinfer.models.architecture import Architecture, Attention, DenseMLP, LatentAttention, MoE
+from archinfer.models.formats import weight_format
+from archinfer.models.huggingface import from_config
 
 if TYPE_CHECKING:
-    from archinfer.designs import Design
-    from archinfer.question import Question
+    from archinfer.solver.designs import Design
+    from archinfer.solver.question import Question
 
 __all__ = ["MARK", "config_of", "emit", "predict_arguments"]
 
@@ -257,7 +257,7 @@ def emit(designs: Sequence[Design], question: Question, folder: str) -> list[str
 
 
 def _refuse_foreign(path: Path) -> None:
-    from archinfer.configfile import read_json_object
+    from archinfer.models.configfile import read_json_object
 
     if not os.path.lexists(path):
         return

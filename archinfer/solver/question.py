@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archinfer.deployment import Layout, check_accepted
 from archinfer.errors import InputError, UnknownNameError
-from archinfer.family import FamilyRules, attention_rule
-from archinfer.formats import kv_format, weight_format
-from archinfer.hardware import USUAL_SOFTWARE
+from archinfer.hardware.profile import USUAL_SOFTWARE
 from archinfer.limits import NODES_MOST
+from archinfer.models.family import FamilyRules, attention_rule
+from archinfer.models.formats import kv_format, weight_format
+from archinfer.physics.deployment import Layout, check_accepted
 
 if TYPE_CHECKING:
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
 
 __all__ = ["Habits", "Question", "Range", "nodes_unknown", "what_rounds_to"]
 

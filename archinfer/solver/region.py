@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from archinfer.constraints import HIDDEN_FLOOR, Candidate, constraints, shape_limits
-from archinfer.deployment import Mapping
-from archinfer.formats import weight_format
-from archinfer.question import Question
-from archinfer.roots import last_nonnegative
-from archinfer.shape import FloatArray
+from archinfer.models.formats import weight_format
+from archinfer.models.shape import FloatArray
+from archinfer.physics.deployment import Mapping
+from archinfer.solver.constraints import HIDDEN_FLOOR, Candidate, constraints, shape_limits
+from archinfer.solver.question import Question
+from archinfer.solver.roots import last_nonnegative
 
 if TYPE_CHECKING:
-    from archinfer.hardware import Hardware
+    from archinfer.hardware.profile import Hardware
 
 __all__ = [
     "GROUP_MOST",

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from archinfer.shape import FloatArray
+from archinfer.models.shape import FloatArray
 
 __all__ = ["last_nonnegative"]
 

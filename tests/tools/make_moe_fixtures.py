@@ -19,7 +19,7 @@ import torch
 import transformers
 from transformers_reference import build, copy_weights
 
-from archinfer.moe import MoEConfig, Weights
+from archinfer.calibration.moe import MoEConfig, Weights
 
 FOLDER = Path(__file__).resolve().parents[1] / "fixtures" / "moe"
 BATCH, TOKENS = 3, 20

@@ -31,8 +31,10 @@ solve
 solve --architectures 0 --confidence 90% --max-power 2.5MW --throughput 1k
 solve --set link.latency=2us --layers 60:90 --explain
 solve --hardware b200 --nodes 1:72 --tokens-per-second 750 --architectures 4
-solve --hardware b200 --nodes 1:8 --tokens-per-second 60 --context 32k --concurrency 16 --confidence 90% --speculation 1 --architectures 0
-solve --hardware gb200-nvl72 --nodes 1:576 --tokens-per-second 750 --total 3T --active 150B --layers 88 --weights fp8
+solve --hardware b200 --nodes 1:8 --tokens-per-second 60 --context 32k --concurrency 16 \\
+    --confidence 90% --speculation 1 --architectures 0
+solve --hardware gb200-nvl72 --nodes 1:576 --tokens-per-second 750 --total 3T --active 150B \\
+    --layers 88 --weights fp8
 solve --nodes 40 --tokens-per-second 1000 --weights fp8
 solve --nodes 40 --tokens-per-second 1000 --weights fp8 --sparsity 1:100 --architectures 3
 solve --observed 1000 --context 128k --compare gpt-oss-120b=3000
@@ -52,7 +54,8 @@ solve --mapping pp=44 --attention mla --kv fp8 --max-price 90USD/h --set price.r
 predict --total 1.7T --active 150B --layers 88 --weights fp8 --nodes 44
 predict --total 1.7T --active 150B --layers 88 --weights fp8 --nodes 88 --layers-per-node 1
 predict --total 1T --active 40B --layers 48:96 --nodes 40 --weights fp8 --speculation 1
-predict --total 3T --active 150B --layers 88 --weights fp8 --hardware b200 --nodes 64 --speculation 1
+predict --total 3T --active 150B --layers 88 --weights fp8 --hardware b200 --nodes 64 \\
+    --speculation 1
 predict gpt-oss-120b llama-3.1-70b kimi-k2
 predict gpt-oss-120b qwen3-235b-a22b kimi-k2 --hardware b200 --nodes 8
 predict llama-3.1-70b --hardware h100-sxm --context 32k --concurrency 4
@@ -76,7 +79,7 @@ validate
 validate --hardware a100-80gb
 fit --hardware wse-3
 """
-"""Run as they are, and again with `--format json`."""
+"""Run as they are, and again with `--format json`; a line that ends in \\ goes on below."""
 
 MORE = """
 --help
@@ -124,12 +127,16 @@ compare kimi-k2 --hardware wse-3,nope
 
 def commands() -> list[str]:
     """Every command of the set."""
-    both = [line for line in BOTH.splitlines() if line]
+    both = _lines_of(BOTH)
     return [
         *both,
         *(f"{line} --format json" for line in both),
-        *(line for line in MORE.splitlines() if line),
+        *_lines_of(MORE),
     ]
+
+
+def _lines_of(text: str) -> list[str]:
+    return [line for line in re.sub(r"\\\n +", "", text).splitlines() if line]
 
 
 def record(folder: Path, only: str) -> None:

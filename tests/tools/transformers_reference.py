@@ -24,7 +24,7 @@ from transformers import (
 )
 from transformers.models.deepseek_v2.modeling_deepseek_v2 import DeepseekV2Moe
 
-from archinfer.moe import MoEConfig, Weights
+from archinfer.calibration.moe import MoEConfig, Weights
 
 
 def build(config: MoEConfig, family: str, experts: str = "eager", max_tokens: int = 4096) -> Any:

@@ -7,11 +7,11 @@ is, `weights.py` how its numbers lie in memory, `counters.py` how work is counte
 
 from __future__ import annotations
 
-from archinfer.moe.ceilings import matmul_flops_per_s, read_bytes_per_s
-from archinfer.moe.config import MoEConfig
-from archinfer.moe.counters import Counters, Tally
-from archinfer.moe.decoder import Decoder
-from archinfer.moe.weights import Weights
+from archinfer.calibration.moe.ceilings import matmul_flops_per_s, read_bytes_per_s
+from archinfer.calibration.moe.config import MoEConfig
+from archinfer.calibration.moe.counters import Counters, Tally
+from archinfer.calibration.moe.decoder import Decoder
+from archinfer.calibration.moe.weights import Weights
 
 __all__ = [
     "Counters",

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from archinfer.moe.weights import Array
+from archinfer.calibration.moe.weights import Array
 
 __all__ = ["READ_COLUMNS", "buffer", "matmul_flops_per_s", "read_bytes_per_s", "read_kernels"]
 

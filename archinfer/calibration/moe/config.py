@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from archinfer.errors import InputError, UnknownNameError
-from archinfer.shape import Cache, LayerGroup, ModelShape
+from archinfer.models.shape import Cache, LayerGroup, ModelShape
 
 __all__ = ["SCORINGS", "MoEConfig"]
 

@@ -18,11 +18,11 @@ import itertools
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from archinfer.calibration.moe.config import MoEConfig
+from archinfer.calibration.moe.counters import Counters
+from archinfer.calibration.moe.linear import linear
+from archinfer.calibration.moe.weights import Array, Layer, Weights
 from archinfer.errors import InputError
-from archinfer.moe.config import MoEConfig
-from archinfer.moe.counters import Counters
-from archinfer.moe.linear import linear
-from archinfer.moe.weights import Array, Layer, Weights
 
 __all__ = ["Decoder", "attend", "rms_norm", "rotate", "route", "softmax", "swiglu"]
 

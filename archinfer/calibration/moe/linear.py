@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from archinfer.moe.weights import Array
-from archinfer.threads import blas_threads
+from archinfer.calibration.moe.weights import Array
+from archinfer.calibration.threads import blas_threads
 
 __all__ = ["linear"]
 

@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from archinfer.moe.config import MoEConfig
+from archinfer.calibration.moe.config import MoEConfig
 
 __all__ = ["Array", "Layer", "Weights"]
 

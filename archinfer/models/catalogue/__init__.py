@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from archinfer.errors import UnknownNameError
 
 if TYPE_CHECKING:
-    from archinfer.architecture import Architecture
+    from archinfer.models.architecture import Architecture
 
 __all__ = ["Entry", "entry", "load", "names", "resolve"]
 
@@ -183,7 +183,7 @@ def load(name: str) -> Architecture:
     Raises:
         UnknownNameError: no such model.
     """
-    from archinfer.huggingface import from_config
+    from archinfer.models.huggingface import from_config
 
     record = entry(name)
     return replace(from_config(record.config, record.name), name=record.name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
-from archinfer.layers.pieces import (
+from archinfer.models.layers.pieces import (
     MAX_HEADS,
     MAX_WIDTH,
     MAX_WINDOW,
@@ -16,7 +16,7 @@ from archinfer.layers.pieces import (
     need,
     size_within,
 )
-from archinfer.shape import Cache
+from archinfer.models.shape import Cache
 
 __all__ = ["Attention", "CompressedAttention", "Indexer", "LatentAttention"]
 

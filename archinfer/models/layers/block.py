@@ -8,10 +8,10 @@ from itertools import chain
 from math import inf
 from typing import TypeAlias
 
-from archinfer.layers.attention import Attention, CompressedAttention, LatentAttention
-from archinfer.layers.feedforward import DenseMLP, MoE
-from archinfer.layers.pieces import MAX_LAYERS, Piece, size_within
-from archinfer.layers.recurrent import (
+from archinfer.models.layers.attention import Attention, CompressedAttention, LatentAttention
+from archinfer.models.layers.feedforward import DenseMLP, MoE
+from archinfer.models.layers.pieces import MAX_LAYERS, Piece, size_within
+from archinfer.models.layers.recurrent import (
     GatedDelta,
     KimiDelta,
     Lightning,
@@ -19,7 +19,7 @@ from archinfer.layers.recurrent import (
     Mamba2,
     ShortConv,
 )
-from archinfer.shape import Cache
+from archinfer.models.shape import Cache
 
 __all__ = ["FeedForward", "LayerBlock", "Mixer", "Parallel", "Sublayer", "group_layers"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from archinfer.layers.pieces import MAX_EXPERTS, MAX_WIDTH, Piece, need, size_within
+from archinfer.models.layers.pieces import MAX_EXPERTS, MAX_WIDTH, Piece, need, size_within
 
 __all__ = ["DenseMLP", "MoE"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 
 from archinfer.errors import InputError
-from archinfer.shape import Cache
+from archinfer.models.shape import Cache
 
 __all__ = [
     "COMPONENTS",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from archinfer.layers.pieces import (
+from archinfer.models.layers.pieces import (
     CONV_STATE_BYTES,
     MAX_HEADS,
     MAX_WIDTH,
@@ -15,7 +15,7 @@ from archinfer.layers.pieces import (
     need,
     size_within,
 )
-from archinfer.shape import Cache
+from archinfer.models.shape import Cache
 
 __all__ = ["GatedDelta", "KimiDelta", "Lightning", "Mamba1", "Mamba2", "ShortConv"]
 

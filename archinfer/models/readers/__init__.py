@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from archinfer.configkeys import ConfigKeys
-from archinfer.readers.common import EXPERT_WIDTH, Reading, Style, plain, read_tied
-from archinfer.readers.grouped import (
+from archinfer.models.configkeys import ConfigKeys
+from archinfer.models.readers.common import EXPERT_WIDTH, Reading, Style, plain, read_tied
+from archinfer.models.readers.grouped import (
     read_arctic,
     read_dbrx,
     read_ernie,
@@ -30,14 +30,19 @@ from archinfer.readers.grouped import (
     read_step3,
     read_step35,
 )
-from archinfer.readers.hybrid import (
+from archinfer.models.readers.hybrid import (
     read_jamba,
     read_lfm2,
     read_nemotron_h,
     read_nemotron_nas,
     read_qwen_linear,
 )
-from archinfer.readers.latent import read_deepseek_v4, read_kimi_linear, read_latent, read_longcat
+from archinfer.models.readers.latent import (
+    read_deepseek_v4,
+    read_kimi_linear,
+    read_latent,
+    read_longcat,
+)
 
 __all__ = ["ARCHITECTURE_ALIASES", "FAMILIES", "SAME_AS", "Reading", "generic"]
 

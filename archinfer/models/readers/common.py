@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from archinfer.architecture import (
+from archinfer.models.architecture import (
     Attention,
     DenseMLP,
     FeedForward,
@@ -17,7 +17,7 @@ from archinfer.architecture import (
     Piece,
     Sublayer,
 )
-from archinfer.configkeys import ConfigKeys
+from archinfer.models.configkeys import ConfigKeys
 
 __all__ = [
     "EXPERTS",

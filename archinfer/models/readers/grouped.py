@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from archinfer.architecture import (
+from archinfer.models.architecture import (
     Attention,
     DenseMLP,
     FeedForward,
@@ -17,8 +17,8 @@ from archinfer.architecture import (
     Piece,
     Sublayer,
 )
-from archinfer.configkeys import ConfigKeys
-from archinfer.readers.common import (
+from archinfer.models.configkeys import ConfigKeys
+from archinfer.models.readers.common import (
     EXPERT_WIDTH,
     EXPERTS,
     HEADS,

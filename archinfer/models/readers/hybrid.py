@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil
 
-from archinfer.architecture import (
+from archinfer.models.architecture import (
     Attention,
     DenseMLP,
     FeedForward,
@@ -19,8 +19,8 @@ from archinfer.architecture import (
     ShortConv,
     Sublayer,
 )
-from archinfer.configkeys import ConfigKeys
-from archinfer.readers.common import (
+from archinfer.models.configkeys import ConfigKeys
+from archinfer.models.readers.common import (
     EXPERTS,
     HEADS,
     KV_HEADS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from archinfer.architecture import (
+from archinfer.models.architecture import (
     CompressedAttention,
     DenseMLP,
     Indexer,
@@ -18,8 +18,8 @@ from archinfer.architecture import (
     Piece,
     Sublayer,
 )
-from archinfer.configkeys import ConfigKeys
-from archinfer.readers.common import (
+from archinfer.models.configkeys import ConfigKeys
+from archinfer.models.readers.common import (
     EXPERT_WIDTH,
     EXPERTS,
     HEADS,
