@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from archinfer.models.formats import weight_format
-from archinfer.physics.deployment import Mapping
+from archinfer.physics.mapping import Placement
 from archinfer.solver.constraints import Candidate, slacks
 from archinfer.solver.question import Question
 from archinfer.solver.region import Region, mappings, widest_group
@@ -39,7 +39,7 @@ def directly(
     for step in range(int((stop - start).max())):
         point = np.flatnonzero((start + step < stop) & ~inside)
         at = start[point] + step
-        mapping = Mapping(per_stage[at], group[at])
+        mapping = Placement(per_stage[at], group[at])
         allowed = mapping.nodes(layers[point]) <= nodes[point]
         point, at = point[allowed], at[allowed]
         if not len(point):
@@ -49,7 +49,7 @@ def directly(
             total[point],
             active[point],
             layers[point],
-            Mapping(per_stage[at], group[at]),
+            Placement(per_stage[at], group[at]),
             weight_format(weights).bits,
         )
         worst = np.min(

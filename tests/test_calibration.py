@@ -35,7 +35,7 @@ from archinfer.calibration.transfer import apply, read_calibration
 from archinfer.errors import FileError, InputError, MeasurementError
 from archinfer.hardware.profile import KEYS, Hardware
 from archinfer.physics.decode import decode_time
-from archinfer.physics.deployment import Mapping
+from archinfer.physics.mapping import Placement
 from archinfer.physics.terms import Traffic
 from archinfer.physics.work import experts_hit, memory
 from archinfer.solver.question import Question
@@ -212,9 +212,9 @@ def test_scaling_of_temporal_constants_is_the_derivative(
     stored = memory(point.shape, 2048, 3, 32, 32)
 
     def total(h: Hardware) -> float:
-        return float(decode_time(h, point.shape, stored, Mapping(4.0), traffic).total)
+        return float(decode_time(h, point.shape, stored, Placement(4.0), traffic).total)
 
-    scaling = decode_time(machine, point.shape, stored, Mapping(4.0), traffic).scaling
+    scaling = decode_time(machine, point.shape, stored, Placement(4.0), traffic).scaling
     for name in TRUTH:
         value = getattr(machine, KEYS[name].attribute)
         if np.isnan(value):
@@ -237,7 +237,7 @@ def test_defaults_of_the_new_constants_change_nothing() -> None:
     point = plan(4e9, quick=True).points[0]
     stored = memory(point.shape, 64, 1, 16, 16)
     one, other = (
-        decode_time(h, point.shape, stored, Mapping(16.0), Traffic(64, 1)) for h in (h100, stated)
+        decode_time(h, point.shape, stored, Placement(16.0), Traffic(64, 1)) for h in (h100, stated)
     )
     assert float(one.total) == float(other.total)
 

@@ -13,7 +13,7 @@ from archinfer.hardware.profile import Hardware
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.shape import Cache, LayerGroup, ModelShape
 from archinfer.physics.decode import decode_time, log_sd, speed_range, tokens_per_s
-from archinfer.physics.deployment import Mapping
+from archinfer.physics.mapping import Placement
 from archinfer.physics.spatial import all_reduce_cycles, best_side
 from archinfer.physics.temporal import sync_latency_s
 from archinfer.physics.terms import TERMS, TokenTime, Traffic
@@ -82,21 +82,21 @@ def test_waferllm_table_4(layers: int, hidden: int, width: int, measured: dict) 
     )
     shape = ModelShape((group,), hidden)
     for side, speed in measured.items():
-        time = pass_time(WSE2, shape, Mapping(layers), context=4096, side=float(side))
+        time = pass_time(WSE2, shape, Placement(layers), context=4096, side=float(side))
         layers_only = 1.0 / (time.total - time.head)
         assert layers_only == pytest.approx(speed, rel=0.07)
 
 
 def test_speed_falls_as_the_region_grows() -> None:
     sides = np.array([420.0, 540.0, 660.0])
-    time = pass_time(PLAIN, LLAMA_8B, Mapping(32.0), side=sides)
+    time = pass_time(PLAIN, LLAMA_8B, Placement(32.0), side=sides)
     assert (np.diff(time.total) > 0).all()
 
 
 def test_wse2_constants_predict_the_wse3_without_refitting() -> None:
     """1,800 tokens/s for 8B on one wafer, 450 for 70B on four: published without speculation."""
-    one = pass_time(PLAIN, LLAMA_8B, Mapping(32.0))
-    four = pass_time(PLAIN, LLAMA_70B, Mapping(20.0))
+    one = pass_time(PLAIN, LLAMA_8B, Placement(32.0))
+    four = pass_time(PLAIN, LLAMA_70B, Placement(20.0))
     assert tokens_per_s(one) == pytest.approx(1800, rel=0.25)
     assert tokens_per_s(four) == pytest.approx(450, rel=0.25)
 
@@ -106,7 +106,7 @@ def test_founding_example_is_mostly_depth() -> None:
     speeds = []
     for active in (20e9, 150e9, 300e9):
         shape = family_shape(3e12, active, 88.0, FamilyRules())
-        time = pass_time(PLAIN, shape, Mapping(1.0), bits=8.0)
+        time = pass_time(PLAIN, shape, Placement(1.0), bits=8.0)
         speeds.append(float(tokens_per_s(time)))
         assert time.links == pytest.approx(88 * 5e-6, rel=0.05)
     assert 420 < speeds[2] < speeds[1] < speeds[0] < 560
@@ -116,7 +116,7 @@ def test_founding_example_is_mostly_depth() -> None:
 def test_terms_add_up_by_hand() -> None:
     side, clock = 200.0, 1.1e9
     shape = ModelShape((LayerGroup(count=4, shared_params=1e9),), 4096, head_params=5e8)
-    time = pass_time(PLAIN, shape, Mapping(2.0), side=side)
+    time = pass_time(PLAIN, shape, Placement(2.0), side=side)
     reduce = side + 5 * math.sqrt(side)
     assert time.weights == pytest.approx(4 * 0.813 * 1e9 / side**2 / clock)
     assert time.reductions == pytest.approx(4 * 10 * reduce / clock)
@@ -132,7 +132,7 @@ def drafting(hardware: Hardware, shape: ModelShape, drafts: int, side: float) ->
     """A pass over two layers a wafer that verifies drafted tokens, in regions of given side."""
     stored = memory(shape, 2000, 1, 16, 16)
     traffic = Traffic(context_tokens=2000, weight_bits=16, draft_tokens=drafts)
-    return decode_time(hardware, shape, stored, Mapping(2.0), traffic, side)
+    return decode_time(hardware, shape, stored, Placement(2.0), traffic, side)
 
 
 @pytest.mark.parametrize("drafts", [1, 2, 5])
@@ -196,7 +196,7 @@ def test_spread_under_queue_and_drafts_is_near_that_of_derivatives(
     stored = memory(LLAMA_70B, 1500, 1, 16, 16)
 
     def passed(hardware: Hardware) -> TokenTime:
-        return decode_time(hardware, LLAMA_70B, stored, Mapping(20.0), traffic)
+        return decode_time(hardware, LLAMA_70B, stored, Placement(20.0), traffic)
 
     step = 1e-4
     slopes = np.array(
@@ -217,7 +217,7 @@ def test_spread_under_queue_and_drafts_is_near_that_of_derivatives(
 
 
 def test_the_middle_of_a_range_of_accepted_tokens_is_geometric() -> None:
-    time = pass_time(PLAIN, LLAMA_8B, Mapping(32.0))
+    time = pass_time(PLAIN, LLAMA_8B, Placement(32.0))
     spread = math.exp(1.6448536269514722 * float(log_sd(PLAIN, time)))
     p05, p50, p95 = (float(v) for v in speed_range(PLAIN, time, 1.0, 9.0))
     one = 1.0 / float(time.total)
@@ -249,7 +249,7 @@ def test_never_faster_than_reading_the_active_weights(
     active, sparsity, layers, per_stage = numbers
     hardware = Hardware.load(name)
     shape = family_shape(active * sparsity, active, float(layers), FamilyRules())
-    time = pass_time(hardware, shape, Mapping(float(per_stage)), bits=bits)
+    time = pass_time(hardware, shape, Placement(float(per_stage)), bits=bits)
     moved = work(shape, 2000, 1, bits, 16).weight_bytes
     read_s = moved / (hardware.bandwidth_bytes_per_s * hardware.read_fraction)
     assert time.total >= read_s
@@ -266,7 +266,7 @@ def test_time_grows_with_active_layers_context_and_users(
         shape = family_shape(n, a, depth, FamilyRules())
         stored = memory(shape, context, users, 8.0, 16)
         traffic = Traffic(context_tokens=context, concurrency=users, weight_bits=8.0)
-        return float(decode_time(WSE3, shape, stored, Mapping(float(per_stage)), traffic).total)
+        return float(decode_time(WSE3, shape, stored, Placement(float(per_stage)), traffic).total)
 
     base = time() * (1 - 1e-9)
     assert time(a=min(active * factor, total)) >= base
@@ -278,12 +278,15 @@ def test_time_grows_with_active_layers_context_and_users(
 def test_scaling_is_the_derivative() -> None:
     shape = family_shape(1e12, 4e10, 61.0, FamilyRules())
     names, central, _ = WSE3.constants()
-    time = pass_time(WSE3, shape, Mapping(2.0), bits=8.0)
+    time = pass_time(WSE3, shape, Placement(2.0), bits=8.0)
     for name, value in zip(names, central, strict=True):
         h = 1e-4
         up, down = (
             pass_time(
-                WSE3.with_constants({name: value * math.exp(s * h)}), shape, Mapping(2.0), bits=8.0
+                WSE3.with_constants({name: value * math.exp(s * h)}),
+                shape,
+                Placement(2.0),
+                bits=8.0,
             ).total
             for s in (1, -1)
         )
@@ -297,8 +300,8 @@ def test_interval_is_first_order_propagation() -> None:
     rng = np.random.default_rng(1)
     draws = rng.multivariate_normal(np.log(central), covariance, size=20_000)
     many = WSE3.with_constants({n: np.exp(draws[:, i]) for i, n in enumerate(names)})
-    sampled = np.log(pass_time(many, shape, Mapping(2.0), bits=8.0).total)
-    time = pass_time(WSE3, shape, Mapping(2.0), bits=8.0)
+    sampled = np.log(pass_time(many, shape, Placement(2.0), bits=8.0).total)
+    time = pass_time(WSE3, shape, Placement(2.0), bits=8.0)
     spread = float(log_sd(WSE3, time))
     assert spread == pytest.approx(
         math.hypot(float(np.std(sampled)), WSE3.model_error_log_sd), rel=0.05
@@ -311,8 +314,8 @@ def test_interval_is_first_order_propagation() -> None:
 def test_queue_is_the_slowest_stage_once_per_user() -> None:
     shape = family_shape(1e12, 4e10, 61.0, FamilyRules())
     stored = memory(shape, 2000, 1000, 8.0, 16)
-    one = decode_time(WSE3, shape, stored, Mapping(1.0), Traffic(2000, 1, 8.0))
-    many = decode_time(WSE3, shape, stored, Mapping(1.0), Traffic(2000, 1000, 8.0))
+    one = decode_time(WSE3, shape, stored, Placement(1.0), Traffic(2000, 1, 8.0))
+    many = decode_time(WSE3, shape, stored, Placement(1.0), Traffic(2000, 1000, 8.0))
     layer = (one.weights + one.kv + one.reductions + one.fixed) / 61
     assert many.total == pytest.approx(1000 * max(layer, one.head))
 
@@ -347,5 +350,5 @@ def test_liminal_llama_405b(context: int, group: int, printed: int) -> None:
     traffic = Traffic(context_tokens=context, weight_bits=8.0, kv_bits=8)
     stored = memory(shape, context, 1, 8.0, 8)
     hardware = Hardware.load("liminal-hbm3")
-    time = decode_time(hardware, shape, stored, Mapping(float(layers), float(group)), traffic)
+    time = decode_time(hardware, shape, stored, Placement(float(layers), float(group)), traffic)
     assert round(float(tokens_per_s(time))) == printed

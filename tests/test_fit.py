@@ -19,7 +19,8 @@ from archinfer.fitting.prior import fit_prior
 from archinfer.fitting.profile import profile_text
 from archinfer.hardware.profile import Hardware
 from archinfer.physics.decode import decode_time, memory_fraction
-from archinfer.physics.deployment import Deployment, Mapping
+from archinfer.physics.deployment import Deployment
+from archinfer.physics.mapping import Placement
 from archinfer.physics.placement import best_mapping, min_nodes
 from archinfer.physics.speculation import DRAFTS, speculative_time, tokens_per_pass
 from archinfer.physics.terms import Traffic
@@ -51,7 +52,7 @@ def test_speculation_is_the_best_of_its_drafts_and_never_loses() -> None:
         shape = catalogue.load(name).shape()
         traffic = Traffic(context_tokens=1500)
         stored = memory(shape, 1500, 1, 16, 16)
-        mapping = Mapping(20.0, 1.0)
+        mapping = Placement(20.0, 1.0)
         found = speculative_time(hardware, shape, stored, mapping, traffic, 0.8, 100e-6)
         by_hand = []
         for g in DRAFTS:
@@ -72,7 +73,7 @@ def test_verifying_costs_a_mixture_of_experts_more_than_a_dense_model() -> None:
 
         def seconds(drafts: int) -> float:
             traffic = Traffic(context_tokens=1500, draft_tokens=drafts)
-            time = decode_time(hardware, shape, stored, Mapping(18.0, 1.0), traffic)
+            time = decode_time(hardware, shape, stored, Placement(18.0, 1.0), traffic)
             return float(time.total - time.draft)
 
         return seconds(4) / seconds(0)
@@ -95,7 +96,7 @@ def test_best_mapping_is_the_fastest_of_all_that_fit(profile: str, name: str) ->
         for group in (1, 2, 4, 8):
             if stages * group > 8 or (hardware.spatial and group > 1):
                 continue
-            mapping = Mapping(float(np.ceil(shape.layers / stages)), float(group))
+            mapping = Placement(float(np.ceil(shape.layers / stages)), float(group))
             if memory_fraction(hardware, shape, stored, mapping) <= 1.0:
                 time = decode_time(hardware, shape, stored, mapping, traffic)
                 best = min(best, float(time.total))
@@ -184,7 +185,7 @@ def test_a_known_draft_model_is_priced_and_not_believed() -> None:
     small = catalogue.load("llama-2-7b").shape()
     stored = memory(small, 1500.0, 1, 4.0, 16, 16.0)
     traffic = Traffic(1500.0, 1, 4.0, 16.0)
-    alone = decode_time(a100, small, stored, Mapping(32.0, 1.0), traffic).total
+    alone = decode_time(a100, small, stored, Placement(32.0, 1.0), traffic).total
     assert draft_s == pytest.approx(alone)
     # gpt-fast states 196.8 tokens/s for that model; nothing here is fitted to it.
     assert 1.0 / float(np.squeeze(draft_s)) == pytest.approx(196.8, rel=0.1)

@@ -24,7 +24,7 @@ from archinfer.models.catalogue import load as load_model
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import DENSE_CHAIN, LayerGroup, ModelShape
 from archinfer.physics.decode import Traffic, decode_time, log_sd, memory_fraction
-from archinfer.physics.deployment import Mapping
+from archinfer.physics.mapping import Placement
 from archinfer.solver.question import Question
 
 
@@ -268,7 +268,7 @@ class TestAnswer:
         )
         shape = ModelShape((group,), hidden, table, table)
         stored = memory(shape, 8000, 1, 16, 16)
-        mapping = Mapping(np.ceil(layers / d.nodes[i]))
+        mapping = Placement(np.ceil(layers / d.nodes[i]))
         assert memory_fraction(q.hardware, shape, stored, mapping) <= 1.0
         time = decode_time(q.hardware, shape, stored, mapping, Traffic(8000, 1, 16, None, 16))
         assert d.tokens_per_s[i] == pytest.approx(float(1 / time.total), rel=1e-9)

@@ -24,7 +24,8 @@ from archinfer.forward.prediction import even_mapping, plausible_layers, predict
 from archinfer.hardware.profile import Hardware
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.physics.decode import decode_time, speed_range
-from archinfer.physics.deployment import Deployment, Mapping
+from archinfer.physics.deployment import Deployment
+from archinfer.physics.mapping import Placement
 from archinfer.physics.placement import fewest_nodes
 from archinfer.physics.terms import TERMS, Traffic, memory_fraction
 from archinfer.physics.work import memory
@@ -82,7 +83,7 @@ def test_is_the_cost_model_at_the_fastest_mapping(name: str, hardware: Hardware)
     groups = [1] if hardware.spatial else [1, 2, 4, 8, 16]
     for group in groups:
         for held in range(1, model.layers + 1):
-            mapping = Mapping(float(held), float(group))
+            mapping = Placement(float(held), float(group))
             if mapping.nodes(model.layers) > nodes:
                 continue
             if memory_fraction(hardware, shape, stored, mapping) > 1.0:
@@ -118,7 +119,7 @@ def test_fewest_nodes_by_hand() -> None:
     assert found.min_nodes == 4
     assert found.memory.weights == 2.0 * 70_553_706_496
     assert found.memory.kv == 8000 * 2 * 80 * 8 * 128 * 2
-    assert found.mapping == Mapping(20.0, 1.0)
+    assert found.mapping == Placement(20.0, 1.0)
 
 
 def test_weights_in_the_models_own_format() -> None:
@@ -232,7 +233,7 @@ def test_more_nodes_are_never_slower(name: str, nodes: int) -> None:
 
 def test_a_forced_mapping_is_used() -> None:
     model = catalogue.load("llama-3.1-70b")
-    forced = Mapping(10.0)
+    forced = Placement(10.0)
     found = predict(model, WAFER, Deployment(nodes=8, mapping=forced), changes=False)
     assert found.fits and found.mapping == forced and found.nodes_used == 8
     short = predict(model, WAFER, Deployment(nodes=7, mapping=forced), changes=False)
@@ -329,7 +330,7 @@ def test_arrays_equal_one_by_one(hardware: Hardware, nodes: int | None) -> None:
         one = predict(
             shape,
             hardware,
-            Deployment(nodes=nodes, weights="fp8", mapping=Mapping(held, group)),
+            Deployment(nodes=nodes, weights="fp8", mapping=Placement(held, group)),
             changes=False,
         )
         assert one.time.total == pytest.approx(many.time.total[i], rel=1e-12)  # type: ignore[index]
@@ -342,7 +343,7 @@ def test_arrays_equal_one_by_one(hardware: Hardware, nodes: int | None) -> None:
 def test_a_million_models_in_one_call() -> None:
     layers = np.resize(np.arange(20.0, 120.0), 1_000_000)
     shape = family_shape(8e9 * layers, 4e8 * layers, layers, FamilyRules())
-    found = predict(shape, WAFER, Deployment(nodes=128, mapping=Mapping(1.0)))
+    found = predict(shape, WAFER, Deployment(nodes=128, mapping=Placement(1.0)))
     assert np.shape(found.time.total) == (1_000_000,)
     # One layer each: the same layers make the same time, wherever they stand.
     assert np.array_equal(found.time.total[:100], found.time.total[-100:])  # type: ignore[index]
@@ -375,7 +376,7 @@ def test_fewest_nodes_against_counting_up(
         int(mapping.nodes(layers))
         for group in groups
         for held in range(1, layers + 1)
-        for mapping in [Mapping(float(held), group)]
+        for mapping in [Placement(float(held), group)]
         if memory_fraction(hardware, shape, stored, mapping) <= 1.0
         and group <= 8 * hardware.scale_up_size
     ]

@@ -12,7 +12,8 @@ from archinfer.forward.prediction import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.formats import weight_format
-from archinfer.physics.deployment import Deployment, Mapping
+from archinfer.physics.deployment import Deployment
+from archinfer.physics.mapping import Placement
 from archinfer.solver.answer import answer, sensitivity, variants
 from archinfer.solver.constraints import Candidate, slacks
 from archinfer.solver.question import Question
@@ -69,7 +70,7 @@ def exact_most(question: Question, layers: float, per_stage: float, bits: float)
         region.total_high[i],
         region.total_high_at[i],
         layers,
-        Mapping(per_stage),
+        Placement(per_stage),
         bits,
     )
     share = layers / per_stage
@@ -249,7 +250,7 @@ def test_dense_models_against_brute_force(question: Question) -> None:
         for dense in (True, False):
             size = np.full(len(depth), active[i])
             candidate = Candidate(
-                question, size, size, depth, Mapping(held, group), bits, dense=dense
+                question, size, size, depth, Placement(held, group), bits, dense=dense
             )
             least = np.min([np.broadcast_to(s, depth.shape) for s in slacks(candidate).values()], 0)
             worst = max(worst, float(least.max()))
@@ -285,10 +286,10 @@ def test_software_widens_what_an_observed_speed_allows() -> None:
 
     def slack(name: str, software: str | None) -> float:
         asked = question.with_(software=software)
-        one = Candidate(asked, *(v[0] for v in truth[:3]), Mapping(61.0, 8.0), 8.0)
+        one = Candidate(asked, *(v[0] for v in truth[:3]), Placement(61.0, 8.0), 8.0)
         return float(slacks(one)[name])
 
-    plain = Candidate(question, 671e9, 37.6e9, 61.0, Mapping(61.0, 8.0), 8.0)
+    plain = Candidate(question, 671e9, 37.6e9, 61.0, Placement(61.0, 8.0), 8.0)
     own_sd = float(plain.log_sd)
     listed = {name: (factor, sd) for name, factor, sd in question.hardware.software}
     fast, slow = listed["tilert"], listed["tensorrt-llm before 2025-03"]

@@ -18,7 +18,8 @@ from archinfer.models.catalogue import load
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.shape import Cache, LayerGroup, ModelShape
 from archinfer.physics.decode import decode_time
-from archinfer.physics.deployment import Deployment, Layout, Mapping, read_layout
+from archinfer.physics.deployment import Deployment
+from archinfer.physics.mapping import Layout, Placement, read_layout
 from archinfer.physics.temporal import (
     busiest_experts,
     payload_s,
@@ -114,7 +115,7 @@ def test_no_number_of_gpus_beats_the_latency_floor() -> None:
             shape = load(model).shape()
             endless = dataclasses.replace(hardware, bandwidth_bytes_per_s=1e30)
             groups = 2.0 ** np.arange(1.0, 8.0)
-            mapping = Mapping(float(shape.layers), groups)
+            mapping = Placement(float(shape.layers), groups)
             traffic = Traffic(2000, 1, 8.0)
             stored = memory(shape, 2000, 1, 8.0, 16)
             real = decode_time(hardware, shape, stored, mapping, traffic).total
@@ -132,7 +133,7 @@ def test_terms_by_hand() -> None:
         4096,
         head_params=5e8,
     )
-    time = temporal_time(A100, shape, Mapping(10.0, g), Traffic(1000, 1, 16.0))
+    time = temporal_time(A100, shape, Placement(10.0, g), Traffic(1000, 1, 16.0))
     rate = A100.bandwidth_bytes_per_s * A100.bandwidth_efficiency
     assert time.weights == pytest.approx(10 * 2e9 / (rate * g))
     assert time.kv == pytest.approx(10 * 1000 * 2048 * 2 / (rate * 4))
@@ -148,7 +149,7 @@ def test_a_layer_with_experts_takes_more_kernels() -> None:
     dense = LayerGroup(1, 1e9)
     routed = LayerGroup(1, 1e9, routed_params=1e9, experts=8.0, experts_per_token=2.0)
     times = [
-        temporal_time(B200, ModelShape((g,), 4096), Mapping(1.0, 8.0), Traffic(1000)).fixed
+        temporal_time(B200, ModelShape((g,), 4096), Placement(1.0, 8.0), Traffic(1000)).fixed
         - B200.fixed_time_per_token_s
         for g in (dense, routed)
     ]
@@ -193,7 +194,7 @@ def test_the_widest_group_that_is_tried_is_wide_enough(name: str) -> None:
     """The slowest reads there are gain nothing from twice the nodes at the limit."""
     hardware, shape = Hardware.load(name), load("llama-3.1-405b").shape()
     groups = 2.0 ** np.arange(0.0, np.log2(GROUP_MOST) + 1.0)
-    total = temporal_time(hardware, shape, Mapping(126.0, groups), Traffic(8000, 1, 16.0)).total
+    total = temporal_time(hardware, shape, Placement(126.0, groups), Traffic(8000, 1, 16.0)).total
     assert groups[int(np.argmin(total))] <= 1024.0
 
 
@@ -234,7 +235,7 @@ def test_whole_experts_pay_for_large_batches_only() -> None:
     shape = load("deepseek-v3").shape()
 
     def total(users: int, whole: bool | None) -> float:
-        mapping = Mapping(61.0, 64.0, whole)
+        mapping = Placement(61.0, 64.0, whole)
         stored = memory(shape, 1000, users, 8.0, 16)
         time = decode_time(GB200, shape, stored, mapping, Traffic(1000, users, 8.0))
         return float(time.total)
@@ -250,7 +251,7 @@ def test_tokens_go_out_to_whole_experts_and_back() -> None:
     shape = load("gpt-oss-120b").shape()
 
     def reductions(users: int) -> float:
-        mapping = Mapping(36.0, float(g), True)
+        mapping = Placement(36.0, float(g), True)
         return float(temporal_time(hardware, shape, mapping, Traffic(1000, users)).reductions)
 
     vectors = more / g * (g - 1) * (2 + 2 * k / g)
@@ -261,7 +262,7 @@ def test_tokens_go_out_to_whole_experts_and_back() -> None:
 def test_a_latent_cache_is_read_whole_by_each_node() -> None:
     def kv(model: str, group: float) -> float:
         shape = load(model).shape()
-        mapping = Mapping(float(shape.layers), group)
+        mapping = Placement(float(shape.layers), group)
         return float(temporal_time(GB200, shape, mapping, Traffic(32_000)).kv)
 
     assert kv("deepseek-v3", 1.0) == pytest.approx(kv("deepseek-v3", 8.0))
@@ -297,9 +298,9 @@ def test_memory_of_a_group_by_hand() -> None:
     node = (12e9 + activations) / g + latent + heads / 8 + state / 4
     assert stored.held(g) == pytest.approx(g * node)
     assert stored.held(1.0) == pytest.approx(stored.total)
-    whole = memory_fraction(B200, shape, stored, Mapping(12.0, g))
+    whole = memory_fraction(B200, shape, stored, Placement(12.0, g))
     assert whole == pytest.approx(node / B200.usable_bytes)
-    half = memory_fraction(B200, shape, stored, Mapping(6.0, g))
+    half = memory_fraction(B200, shape, stored, Placement(6.0, g))
     assert half == pytest.approx(node / 2 / B200.usable_bytes)
 
 
@@ -312,7 +313,7 @@ def test_a_node_stores_what_it_reads(name: str) -> None:
     )
     hardware = dataclasses.replace(hardware, kv_bandwidth_efficiency=1.0, read_fraction=1.0)
     for g in (1.0, 2.0, 8.0, 64.0):
-        time = temporal_time(hardware, shape, Mapping(float(shape.layers), g), Traffic(context))
+        time = temporal_time(hardware, shape, Placement(float(shape.layers), g), Traffic(context))
         held = memory(shape, context, 1, 16, 16).kv_held(g)
         states = tuple(dataclasses.replace(group, caches=()) for group in shape.groups)
         state = memory(dataclasses.replace(shape, groups=states), context, 1, 16, 16).kv_held(g)
@@ -351,7 +352,7 @@ def test_a_group_does_not_make_room_for_a_latent_cache() -> None:
 )
 def test_scaling_is_the_derivative(hardware: Hardware, group: float, traffic: Traffic) -> None:
     shape = load("deepseek-v3").shape()
-    mapping = Mapping(61.0, group)
+    mapping = Placement(61.0, group)
     names, central, _ = hardware.constants()
     time = temporal_time(hardware, shape, mapping, traffic)
     step = 1e-5
@@ -384,7 +385,7 @@ def test_time_grows_with_everything_that_is_read(
     ) -> float:  # fmt: skip
         shape = family_shape(n, a, depth, FamilyRules())
         traffic = Traffic(context, users, bits, draft_tokens=d)
-        return float(temporal_time(B200, shape, Mapping(depth, group), traffic).total)
+        return float(temporal_time(B200, shape, Placement(depth, group), traffic).total)
 
     base = time() * (1 - 1e-9)
     # Of drafted tokens nearly every expert of a nearly dense model is read, and what a wider
@@ -402,7 +403,7 @@ def test_a_dense_member_of_the_family_has_no_experts() -> None:
     assert dense.total_params == pytest.approx(7e10)
     assert dense.groups[0].routed_params == 0.0
     assert dense.groups[0].reductions == 10.0
-    mapping, traffic = Mapping(80.0, 8.0), Traffic(1000)
+    mapping, traffic = Placement(80.0, 8.0), Traffic(1000)
     assert (
         temporal_time(B200, dense, mapping, traffic).fixed
         < temporal_time(B200, member, mapping, traffic).fixed
@@ -416,7 +417,7 @@ def test_dense_and_mixed_members_in_one_array() -> None:
     many = family_shape(total, active, 80.0, FamilyRules(), dense)
     for group in (1.0, 8.0):
         for experts in (None, True, False):
-            mapping, traffic = Mapping(80.0, group, experts), Traffic(1000, 64)
+            mapping, traffic = Placement(80.0, group, experts), Traffic(1000, 64)
             times = temporal_time(B200, many, mapping, traffic)
             for i in range(3):
                 alone = family_shape(total[i], active[i], 80.0, FamilyRules(), bool(dense[i]))

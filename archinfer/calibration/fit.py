@@ -18,7 +18,7 @@ from archinfer.calibration.design import Point
 from archinfer.hardware.profile import KEYS
 from archinfer.models.shape import FloatArray
 from archinfer.physics.decode import Z90, TokenTime, decode_time
-from archinfer.physics.deployment import Mapping
+from archinfer.physics.mapping import Placement
 from archinfer.physics.work import memory
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def pass_time(hardware: Hardware, point: Point) -> TokenTime:
     stored = memory(
         shape, traffic.context_tokens, traffic.concurrency, traffic.weight_bits, traffic.kv_bits
     )
-    return decode_time(hardware, shape, stored, Mapping(float(shape.layers)), traffic)
+    return decode_time(hardware, shape, stored, Placement(float(shape.layers)), traffic)
 
 
 def predictions(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from archinfer.forward.prediction import Prediction
     from archinfer.hardware.profile import Hardware
     from archinfer.models.architecture import Architecture
-    from archinfer.physics.deployment import Layout
+    from archinfer.physics.mapping import Layout
 
 __all__ = [
     "DEFAULT_SPECULATION",
@@ -217,7 +217,7 @@ def read_totals(total: str, active: str | None) -> tuple[float, float]:
 def read_mapping(text: str, spatial: bool) -> Layout:
     """The mapping that --mapping holds; InputError names the option."""
     from archinfer.errors import InputError
-    from archinfer.physics.deployment import read_layout
+    from archinfer.physics.mapping import read_layout
 
     try:
         return read_layout(text, spatial)

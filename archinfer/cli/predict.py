@@ -23,7 +23,8 @@ from archinfer.cli.pictures import PLOT_HELP, REPORT_HELP
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware
-    from archinfer.physics.deployment import Deployment, Mapping
+    from archinfer.physics.deployment import Deployment
+    from archinfer.physics.mapping import Placement
     from archinfer.report.predict import Row
 
 __all__ = ["predict"]
@@ -193,9 +194,9 @@ def _drafts(text: str) -> int:
 
 def _mapping(
     profile: Hardware, layers_per_node: str | None, tensor_parallel: str | None
-) -> Mapping | None:
+) -> Placement | None:
     from archinfer.errors import InputError
-    from archinfer.physics.deployment import Mapping
+    from archinfer.physics.mapping import Placement
 
     if layers_per_node is None:
         if tensor_parallel is not None:
@@ -209,7 +210,7 @@ def _mapping(
         raise InputError(
             f"--tensor-parallel: the cores of one {profile.node} share a layer, found {group}"
         )
-    return Mapping(float(held), float(group))
+    return Placement(float(held), float(group))
 
 
 def _changes_nothing(rows: list[Row], hardware: str) -> bool:

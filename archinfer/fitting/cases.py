@@ -14,7 +14,7 @@ from archinfer.limits import NODES_MOST
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import Cache, FloatArray, LayerGroup, ModelShape, Number
 from archinfer.physics.decode import decode_time
-from archinfer.physics.deployment import Mapping
+from archinfer.physics.mapping import Placement
 from archinfer.physics.placement import candidates, fewest_nodes
 from archinfer.physics.terms import Traffic
 from archinfer.physics.work import Memory, memory
@@ -70,7 +70,7 @@ class Case:
     shape: ModelShape
     stored: Memory
     traffic: Traffic
-    mapping: Mapping
+    mapping: Placement
     nodes: FloatArray
     log_weight: FloatArray
     side: float | None
@@ -88,7 +88,7 @@ class Case:
         if self.draft is None:
             return None
         one = self.draft
-        mapping = Mapping(one.shape.layers, self.mapping.tensor_parallel)
+        mapping = Placement(one.shape.layers, self.mapping.tensor_parallel)
         return decode_time(hardware, one.shape, one.stored, mapping, one.traffic).total
 
     @property
@@ -146,7 +146,7 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
                 break
     if row.mesh_side is not None:
         # One region a layer on as many wafers as there are: no crossing was measured.
-        mapping = Mapping(np.array([float(shape.layers)]), np.array([1.0]))
+        mapping = Placement(np.array([float(shape.layers)]), np.array([1.0]))
         one = np.ones(1)
         return Case(row, shape, stored, traffic, mapping, one, 0.0 * one, row.mesh_side, True)
     if row.nodes is not None:
@@ -177,7 +177,7 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
         chance[pick] = chance.get(pick, 0.0) + 1.0 / float(nodes)
     index = np.array(list(chance))
     weight = np.array(list(chance.values()))
-    mapping = Mapping(
+    mapping = Placement(
         np.asarray(found.mapping.layers_per_stage)[index],
         np.asarray(found.mapping.tensor_parallel)[index],
     )

@@ -21,7 +21,7 @@ from archinfer.fitting.prior import Prior, fit_prior
 from archinfer.inference.noise import DEGREES, log_density
 from archinfer.models.shape import FloatArray
 from archinfer.physics.decode import decode_time
-from archinfer.physics.deployment import Mapping
+from archinfer.physics.mapping import Placement
 from archinfer.physics.speculation import speculative_time
 
 if TYPE_CHECKING:
@@ -349,7 +349,7 @@ def without_model(fit: Fit, cases: Sequence[Case], left_out: Case) -> Fit:
     return fit.model.fit(kept, fit.mode)
 
 
-def _column(mapping: Mapping) -> Mapping:
+def _column(mapping: Placement) -> Placement:
     """The mappings down a column, so that numbers of drafts go along the rows."""
     return replace(
         mapping,

@@ -15,7 +15,8 @@ import numpy as np
 
 from archinfer.forward.prediction import Prediction, predict
 from archinfer.physics.decode import speed_range
-from archinfer.physics.deployment import Deployment, Mapping
+from archinfer.physics.deployment import Deployment
+from archinfer.physics.mapping import Placement
 from archinfer.physics.placement import candidates, traffic_of
 from archinfer.physics.roofline import roofline_tokens_per_s
 from archinfer.physics.terms import TERMS, TokenTime, Traffic
@@ -45,7 +46,7 @@ class Ceiling:
     """
 
     tokens_per_s: tuple[float, float, float]
-    mapping: Mapping
+    mapping: Placement
     nodes: int
     time: TokenTime
 
@@ -130,7 +131,7 @@ class Entry:
         return out
 
 
-def _mapping(mapping: Mapping, layers: Any) -> dict[str, int]:
+def _mapping(mapping: Placement, layers: Any) -> dict[str, int]:
     return {
         "tensor_parallel": int(mapping.tensor_parallel),
         "stages": int(mapping.stages(layers)),

@@ -18,7 +18,8 @@ from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, ModelShape, Number
 from archinfer.physics.decode import decode_time, memory_fraction, speed_range
-from archinfer.physics.deployment import Deployment, Mapping
+from archinfer.physics.deployment import Deployment
+from archinfer.physics.mapping import Placement
 from archinfer.physics.placement import candidates, fewest, fewest_nodes, traffic_of
 from archinfer.physics.terms import TERMS, TokenTime, Traffic
 from archinfer.physics.work import Memory, memory
@@ -131,7 +132,7 @@ class Prediction:
     outside_bits: float
     nodes: Number
     min_nodes: Number
-    mapping: Mapping
+    mapping: Placement
     time: TokenTime
     plain_time: TokenTime
     memory: Memory
@@ -263,7 +264,7 @@ def _whole(value: Number) -> int:
     return round(float(value))
 
 
-def even_mapping(hardware: Hardware, layers: Number, nodes: Number) -> Mapping:
+def even_mapping(hardware: Hardware, layers: Number, nodes: Number) -> Placement:
     """Whole layers spread evenly over all nodes: ceil(L / stages) a stage.
 
     On spatial hardware a node is a stage. On temporal hardware a stage is a tensor-parallel
@@ -274,7 +275,7 @@ def even_mapping(hardware: Hardware, layers: Number, nodes: Number) -> Mapping:
     if not hardware.spatial:
         group = 2.0 ** np.floor(np.log2(np.minimum(nodes, hardware.scale_up_size)))
     stages = np.maximum(np.floor(nodes / group), 1.0)
-    return Mapping(np.ceil(np.asarray(layers, dtype=float) / stages), group)
+    return Placement(np.ceil(np.asarray(layers, dtype=float) / stages), group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +309,7 @@ def _asked(model: Architecture | ModelShape, deployment: Deployment) -> _Asked:
     return _Asked(shape, weights, traffic, stored)
 
 
-def _numbers(shape: ModelShape, mapping: Mapping | None) -> Iterator[Number]:
+def _numbers(shape: ModelShape, mapping: Placement | None) -> Iterator[Number]:
     yield from (shape.total_params, shape.layers, shape.hidden_size, shape.head_params)
     for group in shape.groups:
         yield from (group.experts, group.experts_per_token, group.reductions, group.state_bytes)
@@ -364,7 +365,7 @@ def _prediction(
     deployment: Deployment,
     nodes: Number,
     min_nodes: Number,
-    mapping: Mapping,
+    mapping: Placement,
 ) -> Prediction:
     shape, traffic = asked.shape, asked.traffic
     time = decode_time(hardware, shape, asked.stored, mapping, traffic)
@@ -423,7 +424,7 @@ def _joined(parts: list[Any], lengths: list[int]) -> Any:
         )
     if isinstance(first, dict):
         return {key: _joined([p[key] for p in parts], lengths) for key in first}
-    if isinstance(first, TokenTime | Memory | Mapping):
+    if isinstance(first, TokenTime | Memory | Placement):
         return replace(
             first,
             **{

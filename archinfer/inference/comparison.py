@@ -20,7 +20,8 @@ from archinfer.inference.noise import log_density
 from archinfer.inference.posterior import Posterior, resampled
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, ModelShape
-from archinfer.physics.deployment import Deployment, Mapping
+from archinfer.physics.deployment import Deployment
+from archinfer.physics.mapping import Placement
 from archinfer.physics.placement import best_mapping, min_nodes, traffic_of
 from archinfer.physics.speculation import speculative_time
 from archinfer.physics.terms import TokenTime, Traffic
@@ -139,7 +140,7 @@ class _Deployed:
     shape: ModelShape
     stored: Memory
     traffic: Traffic
-    mapping: Mapping
+    mapping: Placement
     time: TokenTime
 
 

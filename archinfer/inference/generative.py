@@ -29,7 +29,7 @@ from archinfer.physics.decode import (
     memory_fraction,
     throughput,
 )
-from archinfer.physics.deployment import Mapping
+from archinfer.physics.mapping import Placement
 from archinfer.physics.placement import fewest
 from archinfer.physics.speculation import SpeculationLaw, speculative_time
 from archinfer.physics.work import Memory, memory
@@ -297,7 +297,7 @@ class GenerativeModel:
         z: FloatArray,
         per_layer: FloatArray,
         kind: str,
-        mapping: Mapping,
+        mapping: Placement,
         time: TokenTime,
     ) -> FloatArray:
         """Tokens gained per pass by the law of speculation; returns the spread of their logs."""
@@ -321,7 +321,7 @@ class GenerativeModel:
             )
             stored, traffic = self._traffic(batch, row, shape)
             count = (len(mine),)
-            placed = Mapping(
+            placed = Placement(
                 np.broadcast_to(mapping.layers_per_stage, count)[at][:, None],
                 np.broadcast_to(mapping.tensor_parallel, count)[at][:, None],
             )
@@ -345,7 +345,7 @@ class GenerativeModel:
         layers: FloatArray,
         z: FloatArray,
         limits: tuple[int, int],
-    ) -> tuple[Mapping, FloatArray]:
+    ) -> tuple[Placement, FloatArray]:
         low, high = limits
         least = fewest(self.question.hardware, shape, stored)[0]
         fits = np.isfinite(least)
@@ -370,7 +370,7 @@ class GenerativeModel:
             log_p = np.log(np.log(room) / np.log(UTILISATION[1] / UTILISATION[0])) + np.log(
                 np.maximum(there, 0.0)
             )
-        return Mapping(per_stage), np.where(possible, log_p, -np.inf)
+        return Placement(per_stage), np.where(possible, log_p, -np.inf)
 
     def _temporal_nodes(
         self,
@@ -381,7 +381,7 @@ class GenerativeModel:
         z: FloatArray,
         limits: tuple[int, int],
         speed: bool,
-    ) -> tuple[Mapping, FloatArray, TokenTime | None]:
+    ) -> tuple[Placement, FloatArray, TokenTime | None]:
         hardware = self.question.hardware
         low, high = limits
         least = np.maximum(fewest(hardware, shape, stored)[0], low)
@@ -394,7 +394,7 @@ class GenerativeModel:
         size = 1.0
         while size <= min(high, widest_group(hardware)):
             stages = np.clip(np.floor(there / size), 1.0, layers)
-            mine = Mapping(np.ceil(layers / stages), size)
+            mine = Placement(np.ceil(layers / stages), size)
             taken = np.asarray(memory_fraction(hardware, shape, stored, mine))
             fits = (size <= there) & (taken <= 1.0)
             if np.any(fits):
@@ -404,7 +404,7 @@ class GenerativeModel:
                 per_stage = np.where(better, mine.layers_per_stage, per_stage)
                 group = np.where(better, size, group)
             size *= 2.0
-        mapping = Mapping(per_stage, group)
+        mapping = Placement(per_stage, group)
         log_p = np.where(possible & np.isfinite(best_s), 0.0, -np.inf)
         time = decode_time(hardware, shape, stored, mapping, traffic) if speed else None
         return mapping, log_p, time

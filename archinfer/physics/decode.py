@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archinfer.models.shape import ModelShape, Number
-from archinfer.physics.deployment import Mapping
+from archinfer.physics.mapping import Placement
 from archinfer.physics.spatial import spatial_time
 from archinfer.physics.temporal import temporal_time
 from archinfer.physics.terms import TERMS, TokenTime, Traffic, memory_fraction
@@ -45,7 +45,7 @@ def decode_time(
     hardware: Hardware,
     shape: ModelShape,
     memory: Memory,
-    mapping: Mapping,
+    mapping: Placement,
     traffic: Traffic,
     side: Number | None = None,
 ) -> TokenTime:

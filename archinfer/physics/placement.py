@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, ModelShape, Number
 from archinfer.physics.decode import decode_time, memory_fraction
-from archinfer.physics.deployment import Deployment, Mapping
+from archinfer.physics.deployment import Deployment
+from archinfer.physics.mapping import Placement
 from archinfer.physics.terms import TokenTime, Traffic
 from archinfer.physics.work import Memory, memory
 from archinfer.solver.region import mappings, widest_group
@@ -42,7 +43,7 @@ class Candidates:
         fraction: share of the fullest stage's usable memory that is taken.
     """
 
-    mapping: Mapping
+    mapping: Placement
     nodes: FloatArray
     time: TokenTime
     fraction: FloatArray
@@ -52,7 +53,7 @@ class Candidates:
         """Whether each fits."""
         return self.fraction <= 1.0
 
-    def at(self, index: int) -> tuple[Mapping, TokenTime]:
+    def at(self, index: int) -> tuple[Placement, TokenTime]:
         """One mapping with its time, as numbers."""
 
         def one(value: Number) -> float:
@@ -85,7 +86,7 @@ def candidates(
         nodes,
         widest_group(hardware),
     )
-    mapping = Mapping(per_stage, group)
+    mapping = Placement(per_stage, group)
     return Candidates(
         mapping,
         np.asarray(mapping.nodes(layers), dtype=float),
@@ -130,7 +131,7 @@ def best_mapping(
     shape: ModelShape,
     deployment: Deployment,
     outside_bits: float | None = None,
-) -> tuple[Mapping, TokenTime, bool]:
+) -> tuple[Placement, TokenTime, bool]:
     """The fastest mapping on the deployment's nodes that fits, with its time.
 
     Args:
@@ -184,7 +185,7 @@ def fewest_nodes(hardware: Hardware, shape: ModelShape, stored: Memory) -> int |
     return int(nodes) if np.isfinite(nodes) else None
 
 
-def fewest(hardware: Hardware, shape: ModelShape, stored: Memory) -> tuple[FloatArray, Mapping]:
+def fewest(hardware: Hardware, shape: ModelShape, stored: Memory) -> tuple[FloatArray, Placement]:
     """Fewest nodes that hold each model, and its layers spread evenly over them.
 
     Args:
@@ -203,15 +204,15 @@ def fewest(hardware: Hardware, shape: ModelShape, stored: Memory) -> tuple[Float
     for group in groups:
         if group >= np.max(nodes):
             break
-        one = memory_fraction(hardware, shape, stored, Mapping(1.0, group))
+        one = memory_fraction(hardware, shape, stored, Placement(1.0, group))
         held = np.clip(np.floor(1.0 / np.asarray(one, dtype=float) * (1.0 + 1e-12)), 1.0, layers)
-        taken = memory_fraction(hardware, shape, stored, Mapping(held, group))
+        taken = memory_fraction(hardware, shape, stored, Placement(held, group))
         # Rounding may have let one layer too many in.
         held = np.where((taken > 1.0) & (held > 1.0), held - 1.0, held)
-        used = np.where(np.asarray(one) <= 1.0, Mapping(held, group).nodes(layers), np.inf)
+        used = np.where(np.asarray(one) <= 1.0, Placement(held, group).nodes(layers), np.inf)
         better = used < nodes
-        even = np.ceil(layers / Mapping(held, group).stages(layers))
+        even = np.ceil(layers / Placement(held, group).stages(layers))
         per_stage = np.where(better, even, per_stage)
         tensor_parallel = np.where(better, group, tensor_parallel)
         nodes = np.where(better, used, nodes)
-    return nodes, Mapping(per_stage, tensor_parallel)
+    return nodes, Placement(per_stage, tensor_parallel)

@@ -11,14 +11,14 @@ from archinfer.physics.work import work
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware
     from archinfer.models.shape import ModelShape, Number
-    from archinfer.physics.deployment import Mapping
+    from archinfer.physics.mapping import Placement
     from archinfer.physics.terms import Traffic
 
 __all__ = ["roofline_tokens_per_s"]
 
 
 def roofline_tokens_per_s(
-    hardware: Hardware, shape: ModelShape, traffic: Traffic, mapping: Mapping
+    hardware: Hardware, shape: ModelShape, traffic: Traffic, mapping: Placement
 ) -> Number:
     """Tokens per second of one user by bandwidth alone, without speculative decoding.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archinfer.models.shape import DENSE_CHAIN, FloatArray, ModelShape, Number
-from archinfer.physics.deployment import Mapping
+from archinfer.physics.mapping import Placement
 from archinfer.physics.terms import TokenTime, Traffic, links_s, memory_fraction
 from archinfer.physics.work import Memory, attention_macs, layer_work
 
@@ -72,7 +72,7 @@ def spatial_time(
     hardware: Hardware,
     shape: ModelShape,
     memory: Memory,
-    mapping: Mapping,
+    mapping: Placement,
     traffic: Traffic,
     side: Number | None,
 ) -> TokenTime:

@@ -23,7 +23,7 @@ from archinfer.physics.terms import Traffic
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware
-    from archinfer.physics.deployment import Mapping
+    from archinfer.physics.mapping import Placement
     from archinfer.physics.work import Memory
 
 __all__ = ["DRAFTS", "SpeculationLaw", "speculative_time", "tokens_per_pass"]
@@ -65,7 +65,7 @@ def speculative_time(
     hardware: Hardware,
     shape: ModelShape,
     memory: Memory,
-    mapping: Mapping,
+    mapping: Placement,
     traffic: Traffic,
     acceptance: Number,
     draft_time_s: Number,

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.models.shape import DENSE_CHAIN, FloatArray, LayerGroup, ModelShape, Number
-from archinfer.physics.deployment import Mapping
+from archinfer.physics.mapping import Placement
 from archinfer.physics.terms import TokenTime, Traffic, links_s
 from archinfer.physics.work import ACTIVATION_BYTES, experts_hit, layer_work, node_share
 
@@ -184,7 +184,7 @@ class _Rates:
         return peak * self.hardware.compute_efficiency * self.group
 
 
-def _layer(rates: _Rates, group: LayerGroup, traffic: Traffic, batch: Number, mapping: Mapping,
+def _layer(rates: _Rates, group: LayerGroup, traffic: Traffic, batch: Number, mapping: Placement,
            hidden_size: Number) -> _Layer:  # fmt: skip
     """Seconds of one layer of `group` for `batch` users on one tensor-parallel group."""
     hardware, g = rates.hardware, rates.group
@@ -262,7 +262,7 @@ def _is_routed(group: LayerGroup) -> NDArray[np.bool_]:
 
 
 def temporal_time(
-    hardware: Hardware, shape: ModelShape, mapping: Mapping, traffic: Traffic
+    hardware: Hardware, shape: ModelShape, mapping: Placement, traffic: Traffic
 ) -> TokenTime:
     """Time of one decode pass by term; arguments as `archinfer.physics.decode.decode_time`."""
     g = mapping.tensor_parallel

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.models.shape import ModelShape, Number
-from archinfer.physics.deployment import Mapping as NodeMapping
+from archinfer.physics.mapping import Placement
 from archinfer.physics.work import ACTIVATION_BYTES, Memory
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ TERMS = ("weights", "kv", "compute", "reductions", "fixed", "links", "head", "qu
 
 
 def memory_fraction(
-    hardware: Hardware, shape: ModelShape, memory: Memory, mapping: NodeMapping
+    hardware: Hardware, shape: ModelShape, memory: Memory, mapping: Placement
 ) -> Number:
     """Share of the fullest node's usable memory that is taken (above 1: does not fit).
 

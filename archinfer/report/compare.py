@@ -9,7 +9,7 @@ from archinfer.report.text import compact, speeds
 
 if TYPE_CHECKING:
     from archinfer.forward.compare import Entry
-    from archinfer.physics.deployment import Mapping
+    from archinfer.physics.mapping import Placement
 
 __all__ = ["csv_rows", "document", "markdown_rows", "print_entries"]
 
@@ -56,7 +56,7 @@ HEADINGS = [
 ]  # fmt: skip
 
 
-def _layout(mapping: Mapping, layers: Any) -> str:
+def _layout(mapping: Placement, layers: Any) -> str:
     return f"{int(mapping.tensor_parallel)}x{int(mapping.stages(layers))}"
 
 

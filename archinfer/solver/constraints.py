@@ -26,7 +26,7 @@ from archinfer.physics.decode import (
     memory_fraction,
     throughput,
 )
-from archinfer.physics.deployment import Mapping
+from archinfer.physics.mapping import Placement
 from archinfer.physics.work import Memory, memory
 from archinfer.solver.question import Question
 
@@ -58,7 +58,7 @@ class Candidate:
         total: Number,
         active: Number,
         layers: Number,
-        mapping: Mapping,
+        mapping: Placement,
         weight_bits: Number,
         outside_bits: Number | None = None,
         shape: ModelShape | None = None,

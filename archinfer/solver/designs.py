@@ -19,7 +19,7 @@ from archinfer.models.architecture import (
 )
 from archinfer.models.formats import weight_format
 from archinfer.physics.decode import TERMS, speed_range
-from archinfer.physics.deployment import Mapping
+from archinfer.physics.mapping import Placement
 from archinfer.solver.constraints import Candidate, slacks
 from archinfer.solver.question import Question, what_rounds_to
 from archinfer.solver.region import Region, placements, solve
@@ -41,7 +41,7 @@ class Design:
     architecture: Architecture
     weights: str
     nodes_available: int
-    mapping: Mapping
+    mapping: Placement
     nodes: int
     total_params: float
     active_params: float
@@ -184,7 +184,7 @@ def evaluate(
     shape = architecture.shape()
     count = architecture.parameters()
     depth, per_stage, group = placements(question, np.array([float(architecture.layers)]))
-    mapping = Mapping(per_stage, group)
+    mapping = Placement(per_stage, group)
     n = len(depth)
     candidate = Candidate(
         question,
@@ -212,7 +212,7 @@ def evaluate(
             architecture=architecture,
             weights=weights,
             nodes_available=question.nodes[1],
-            mapping=Mapping(at(per_stage, i), at(group, i)),
+            mapping=Placement(at(per_stage, i), at(group, i)),
             nodes=int(at(candidate.nodes, i)),
             total_params=float(count.total),
             active_params=float(count.active),

@@ -13,7 +13,8 @@ from archinfer.hardware.profile import USUAL_SOFTWARE
 from archinfer.limits import NODES_MOST
 from archinfer.models.family import FamilyRules, attention_rule
 from archinfer.models.formats import kv_format, weight_format
-from archinfer.physics.deployment import Layout, check_accepted
+from archinfer.physics.deployment import check_accepted
+from archinfer.physics.mapping import Layout
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray
-from archinfer.physics.deployment import Mapping
+from archinfer.physics.mapping import Placement
 from archinfer.solver.constraints import HIDDEN_FLOOR, Candidate, constraints, shape_limits
 from archinfer.solver.question import Question
 from archinfer.solver.roots import last_nonnegative
@@ -101,9 +101,9 @@ class Slices:
         )
 
     @property
-    def mapping(self) -> Mapping:
+    def mapping(self) -> Placement:
         """The mapping of each slice."""
-        return Mapping(self.layers_per_stage, self.tensor_parallel)
+        return Placement(self.layers_per_stage, self.tensor_parallel)
 
     @property
     def nodes(self) -> FloatArray:
