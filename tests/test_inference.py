@@ -17,9 +17,9 @@ from archinfer.inference.comparison import compare_with
 from archinfer.inference.generative import drawn_software
 from archinfer.inference.importance import Space, adapt, effective_size, kronecker
 from archinfer.inference.infer import _model, infer, simulate
-from archinfer.inference.information import information_bits, mutual_information_bits, quantiles
 from archinfer.inference.posterior import FACTS, QUANTITIES, Posterior
 from archinfer.inference.prior import CATALOGUE_PRIOR
+from archinfer.inference.statistics import information_bits, mutual_information_bits, quantiles
 from archinfer.models.catalogue import load as load_model
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import DENSE_CHAIN, LayerGroup, ModelShape

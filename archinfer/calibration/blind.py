@@ -494,7 +494,7 @@ def ask(
 
 
 def _ends(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
-    from archinfer.inference.information import quantiles
+    from archinfer.inference.statistics import quantiles
 
     p05, p95 = quantiles(values, weights, (0.05, 0.95))
     return float(p05), float(p95)

@@ -11,30 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archinfer.fitting.cases import Case, prepare_all
 from archinfer.fitting.observations import Observation
 from archinfer.fitting.prior import Prior, fit_prior
-from archinfer.inference.noise import DEGREES, log_density
+from archinfer.hardware.profile import Hardware
+from archinfer.inference.statistics import DEGREES, log_density
 from archinfer.models.shape import FloatArray
 from archinfer.physics.decode import decode_time
 from archinfer.physics.mapping import Placement
 from archinfer.physics.speculation import speculative_time
-
-if TYPE_CHECKING:
-    from archinfer.hardware.profile import Hardware
-
-__all__ = [
-    "Fit",
-    "FitModel",
-    "fit_rows",
-    "quantiles",
-    "shipped_fit",
-    "without_model",
-]
 
 _SOFTWARE = "software:"
 _SPECULATION = ("spread", "acceptance", "draft_time", "probability")

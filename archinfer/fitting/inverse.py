@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from archinfer.hardware.profile import Hardware
 from archinfer.inference.infer import infer
 from archinfer.inference.prior import Features, ShapePrior, features, fit_prior, same_shape
 from archinfer.models.shape import ModelShape
+from archinfer.physics.speculation import SpeculationLaw
 from archinfer.solver.question import Question, Range, nodes_unknown
-
-if TYPE_CHECKING:
-    from archinfer.hardware.profile import Hardware
-    from archinfer.physics.speculation import SpeculationLaw
-
-__all__ = ["InverseCase", "prior_without", "validate_inverse"]
 
 QUANTITIES = ("total_params", "active_params", "layers")
 SPECULATIVE_LOW = 1.2

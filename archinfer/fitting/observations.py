@@ -12,19 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from archinfer import yamlfile
 from archinfer.errors import FileError, InputError, UnknownNameError, nearest
 from archinfer.limits import SPEED_MOST
+from archinfer.models.architecture import Architecture
 from archinfer.yamlfile import Document
-
-if TYPE_CHECKING:
-    from archinfer.models.architecture import Architecture
-
-__all__ = ["Observation", "combine", "load", "of_profile", "read", "software_by_date", "usable"]
 
 _YEAR = 4
 """Characters of a date that is a year alone."""

@@ -9,19 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from archinfer import units, yamlfile
 from archinfer.errors import FileError
-from archinfer.hardware.profile import KEYS
-
-if TYPE_CHECKING:
-    from archinfer.hardware.profile import Hardware
-
-__all__ = ["Prior", "fit_prior"]
+from archinfer.hardware.profile import KEYS, Hardware
 
 _Sd = Annotated[float, Field(gt=0, le=3, strict=False)]
 

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import yaml
 
 from archinfer import units, yamlfile
 from archinfer.errors import InputError
+from archinfer.fitting.cases import Case
+from archinfer.fitting.fit import Fit
 from archinfer.hardware.profile import KEYS, Figure, Hardware
 from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.decode import decode_time
 from archinfer.physics.speculation import SpeculationLaw, speculative_time
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from archinfer.fitting.cases import Case
-    from archinfer.fitting.fit import Fit
-
-__all__ = ["fitted_hardware", "gain_range", "profile_text"]
 
 _DIGITS = 4
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,15 +22,11 @@ from archinfer.fitting.fit import (
     shipped_fit,
     without_model,
 )
+from archinfer.fitting.inverse import InverseCase
 from archinfer.fitting.observations import Observation
 from archinfer.fitting.prior import fit_prior
 from archinfer.hardware.profile import Hardware
 from archinfer.physics.roofline import roofline_tokens_per_s
-
-if TYPE_CHECKING:
-    from archinfer.fitting.inverse import InverseCase
-
-__all__ = ["Prediction", "Validation", "error", "leave_one_out", "predict_rows", "transfer"]
 
 DRAWS = 8_000
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)

@@ -16,8 +16,8 @@ import numpy as np
 from archinfer.errors import InputError
 from archinfer.inference.generative import NO_SPECULATION, drawn_speculation, noise_scale
 from archinfer.inference.importance import normal_points
-from archinfer.inference.noise import log_density
 from archinfer.inference.posterior import Posterior, resampled
+from archinfer.inference.statistics import log_density
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, ModelShape
 from archinfer.physics.deployment import Deployment
@@ -26,8 +26,6 @@ from archinfer.physics.placement import best_mapping, min_nodes, traffic_of
 from archinfer.physics.speculation import speculative_time
 from archinfer.physics.terms import TokenTime, Traffic
 from archinfer.physics.work import Memory, memory
-
-__all__ = ["CAUSES", "Comparison", "compare_with", "log_mean"]
 
 CAUSES = ("depth", "active bytes", "links", "queue", "speculation", "unexplained")
 _SPARE = 2.5

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from archinfer.hardware.profile import Hardware
 from archinfer.inference.importance import Index, Space
-from archinfer.inference.laws import truncated
-from archinfer.inference.noise import DEGREES, log_density
 from archinfer.inference.posterior import Batch
 from archinfer.inference.prior import ShapePrior
+from archinfer.inference.statistics import DEGREES, log_density, truncated
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, ModelShape, Number
@@ -35,23 +35,6 @@ from archinfer.physics.speculation import SpeculationLaw, speculative_time
 from archinfer.physics.work import Memory, memory
 from archinfer.solver.question import Question, Range, what_rounds_to
 from archinfer.solver.region import LAYERS_MAX, widest_group
-
-if TYPE_CHECKING:
-    from archinfer.hardware.profile import Hardware
-
-__all__ = [
-    "CONCURRENCY_SPREAD",
-    "IDLE_LOG_MEAN",
-    "IDLE_MOST",
-    "NODES_CAP",
-    "NO_SPECULATION",
-    "READ_CONTEXT_LOW",
-    "UTILISATION",
-    "GenerativeModel",
-    "drawn_software",
-    "drawn_speculation",
-    "noise_scale",
-]
 
 SCALE_UNCERTAINTY = 1.2
 """Factor on the variance of the noise for the uncertainty of its own scale: exp(2 s^2) with

@@ -20,8 +20,6 @@ from scipy.special import ndtri
 
 from archinfer.models.shape import FloatArray
 
-__all__ = ["Draws", "Proposal", "Space", "adapt", "effective_size", "kronecker", "normal_points"]
-
 Index = NDArray[np.intp]
 Payload = TypeVar("Payload")
 

@@ -49,17 +49,14 @@ from archinfer.inference.generative import (
     GenerativeModel,
 )
 from archinfer.inference.importance import Draws, Index, Proposal, adapt
-from archinfer.inference.information import quantiles
-from archinfer.inference.noise import DEGREES
 from archinfer.inference.posterior import Batch, Posterior, resampled
 from archinfer.inference.prior import CATALOGUE_PRIOR, ShapePrior
+from archinfer.inference.statistics import DEGREES, quantiles
 from archinfer.models.family import ATTENTION_KINDS, attention_rule
 from archinfer.models.shape import FloatArray
 from archinfer.physics.speculation import SpeculationLaw
 from archinfer.solver.question import Question, Range
 from archinfer.units import format_quantity
-
-__all__ = ["infer", "simulate"]
 
 ESS_FLOOR = 1000.0
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from archinfer.errors import UnknownNameError
 from archinfer.inference.importance import Index
-from archinfer.inference.information import (
+from archinfer.inference.statistics import (
     equal_mass_edges,
     information_bits,
     mutual_information_bits,
@@ -20,18 +20,6 @@ from archinfer.inference.information import (
 from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.speculation import SpeculationLaw
 from archinfer.solver.question import Question
-
-__all__ = [
-    "FACTS",
-    "IDENTIFIED_BITS",
-    "LEVELS",
-    "QUANTITIES",
-    "Batch",
-    "FactValue",
-    "Marginal",
-    "Posterior",
-    "resampled",
-]
 
 QUANTITIES = ("total_params", "active_params", "layers", "nodes")
 """What is reported; `nodes` are those in use."""

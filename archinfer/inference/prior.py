@@ -23,26 +23,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from archinfer.inference.laws import LawName
+from archinfer.inference.statistics import LawName
 from archinfer.models.family import ATTENTION_KINDS
 from archinfer.models.shape import FloatArray, ModelShape, Number
-
-__all__ = [
-    "CATALOGUE_PRIOR",
-    "DENSE_WIDENING",
-    "DEPTH_SCALE",
-    "SIZE_WIDENING",
-    "ClassPrior",
-    "Features",
-    "Regression",
-    "ShapePrior",
-    "attention_kind",
-    "catalogue_features",
-    "distinct",
-    "features",
-    "fit_prior",
-    "same_shape",
-]
 
 SIZE_WIDENING = 2.5
 """Standard deviation of log A of mixtures of experts over that of the catalogue: nearly flat from
@@ -191,7 +174,7 @@ class ClassPrior:
         depth: log L on log A.
         per_layer: log c on (log A, log L).
         sparsity: log(N / A) on (log A, log L); None: dense.
-        depth_law: of `archinfer.inference.laws`; the other quantities are normal.
+        depth_law: of `archinfer.inference.statistics`; the other quantities are normal.
     """
 
     share: float

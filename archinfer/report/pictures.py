@@ -685,7 +685,7 @@ def _bins(low: float, high: float, whole: bool) -> FloatArray:
 def _weighted_quantiles(
     values: FloatArray, weights: FloatArray, at: tuple[float, ...]
 ) -> FloatArray:
-    from archinfer.inference.information import quantiles
+    from archinfer.inference.statistics import quantiles
 
     return quantiles(values, weights, at)
 

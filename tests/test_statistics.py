@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from archinfer.inference.laws import LAWS, LawName, truncated
+from archinfer.inference.statistics import LAWS, LawName, truncated
 
 SCIPY = {"normal": stats.norm(), "student": stats.t(4)}
 
