@@ -43,17 +43,17 @@ class Variant:
     """Cycles per weight of services since October 2024 over those of the launch."""
 
 
-def _constant_gain(hardware, shape, memory, mapping, traffic, acceptance, draft_s, side=None):
+def _constant_gain(hardware, workload, mapping, acceptance, draft_s, side=None):
     """A gain of 2.3 times a log-normal factor of sd 0.35, whatever the model."""
     del draft_s
-    time = decode_time(hardware, shape, memory, mapping, traffic, side).total
+    time = decode_time(hardware, workload, mapping, side).total
     logit = np.log(acceptance / (1.0 - acceptance))
     return (time / (2.3 * np.exp(0.7 * (logit - 2.0))))[..., 0]
 
 
-def _free_verifying(hardware, shape, memory, mapping, traffic, acceptance, draft_s, side=None):
+def _free_verifying(hardware, workload, mapping, acceptance, draft_s, side=None):
     """Drafts cost time, but a pass that verifies them costs no more than a plain one."""
-    time = decode_time(hardware, shape, memory, mapping, traffic, side).total
+    time = decode_time(hardware, workload, mapping, side).total
     drafts = fit_drafts()
     each = (time + drafts * draft_s) / tokens_per_pass(acceptance, drafts)
     return each.min(axis=-1)

@@ -34,7 +34,7 @@ from archinfer.models.architecture import (
 )
 from archinfer.models.formats import KV_FORMATS, WEIGHT_FORMATS, kv_format, weight_format
 from archinfer.models.shape import DENSE_CHAIN
-from archinfer.physics.work import memory
+from archinfer.physics.workload import Traffic, Workload
 
 
 def small(*blocks: LayerBlock, **fields: Any) -> Architecture:
@@ -214,7 +214,7 @@ def test_the_shape_has_exactly_the_architectures_totals(model: Architecture) -> 
 def test_the_cache_is_what_the_capacity_constraint_stores(
     model: Architecture, context: int, bits: float
 ) -> None:
-    stored = memory(model.shape(), context, 1, 16, bits).kv
+    stored = Workload(model.shape(), Traffic(context, 1, 16, None, bits)).memory.kv
     assert model.kv_bytes(context, bits) == pytest.approx(float(stored), rel=1e-12)
 
 

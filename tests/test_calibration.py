@@ -36,8 +36,7 @@ from archinfer.errors import FileError, InputError, MeasurementError
 from archinfer.hardware.profile import KEYS, Hardware
 from archinfer.physics.decode import decode_time
 from archinfer.physics.mapping import Placement
-from archinfer.physics.terms import Traffic
-from archinfer.physics.work import experts_hit, memory
+from archinfer.physics.workload import Traffic, Workload, experts_hit
 from archinfer.solver.question import Question
 from tests.cli import run
 
@@ -208,13 +207,12 @@ def test_scaling_of_temporal_constants_is_the_derivative(
         changes["kv_bandwidth_efficiency"] = float("nan")
     machine = MACHINE.with_constants(changes)
     point = plan(4e9, quick=True).points[2]
-    traffic = replace(point.traffic, concurrency=3.0, draft_tokens=1.0)
-    stored = memory(point.shape, 2048, 3, 32, 32)
+    traffic = replace(point.workload.traffic, concurrency=3.0, draft_tokens=1.0)
 
     def total(h: Hardware) -> float:
-        return float(decode_time(h, point.shape, stored, Placement(4.0), traffic).total)
+        return float(decode_time(h, Workload(point.shape, traffic), Placement(4.0)).total)
 
-    scaling = decode_time(machine, point.shape, stored, Placement(4.0), traffic).scaling
+    scaling = decode_time(machine, Workload(point.shape, traffic), Placement(4.0)).scaling
     for name in TRUTH:
         value = getattr(machine, KEYS[name].attribute)
         if np.isnan(value):
@@ -235,9 +233,9 @@ def test_defaults_of_the_new_constants_change_nothing() -> None:
         }
     )
     point = plan(4e9, quick=True).points[0]
-    stored = memory(point.shape, 64, 1, 16, 16)
     one, other = (
-        decode_time(h, point.shape, stored, Placement(16.0), Traffic(64, 1)) for h in (h100, stated)
+        decode_time(h, Workload(point.shape, Traffic(64, 1)), Placement(16.0))
+        for h in (h100, stated)
     )
     assert float(one.total) == float(other.total)
 
@@ -591,7 +589,7 @@ def test_the_real_router_is_counted() -> None:
 
 
 def test_a_timed_step_does_the_work_that_the_cost_model_counts() -> None:
-    from archinfer.physics.work import work
+    from archinfer.physics.workload import Traffic, Workload
 
     point = Point(TINY, 8)
     bench = HostBench()
@@ -602,7 +600,7 @@ def test_a_timed_step_does_the_work_that_the_cost_model_counts() -> None:
     count = Counters()
     decoder.decode([0], count)
     bench.close()
-    expected = work(point.shape, 8, 1, 32, 32)
+    expected = Workload(point.shape, Traffic(8, 1, 32, None, 32)).work(1)
     assert count.total.weight_bytes == expected.weight_bytes
     assert count.total.kv_read_bytes == expected.kv_read_bytes
 

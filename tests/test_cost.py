@@ -16,8 +16,8 @@ from archinfer.physics.decode import decode_time, log_sd, speed_range, tokens_pe
 from archinfer.physics.mapping import Placement
 from archinfer.physics.spatial import all_reduce_cycles, best_side
 from archinfer.physics.temporal import sync_latency_s
-from archinfer.physics.terms import TERMS, TokenTime, Traffic
-from archinfer.physics.work import experts_hit, memory, work
+from archinfer.physics.terms import TERMS, TokenTime
+from archinfer.physics.workload import Traffic, Workload, experts_hit
 
 WSE2 = Hardware.load("wse-2")
 WSE3 = Hardware.load("wse-3")
@@ -51,8 +51,7 @@ LLAMA_70B = dense(80, 8192, 28672, 8, 128256)
 
 def pass_time(hardware, shape, mapping, context=2000, bits=16.0, **kwargs):
     traffic = Traffic(context_tokens=context, weight_bits=bits)
-    stored = memory(shape, context, 1, bits, 16)
-    return decode_time(hardware, shape, stored, mapping, traffic, **kwargs)
+    return decode_time(hardware, Workload(shape, traffic), mapping, **kwargs)
 
 
 def test_shapes_have_the_published_counts() -> None:
@@ -130,9 +129,8 @@ def test_terms_add_up_by_hand() -> None:
 
 def drafting(hardware: Hardware, shape: ModelShape, drafts: int, side: float) -> TokenTime:
     """A pass over two layers a wafer that verifies drafted tokens, in regions of given side."""
-    stored = memory(shape, 2000, 1, 16, 16)
     traffic = Traffic(context_tokens=2000, weight_bits=16, draft_tokens=drafts)
-    return decode_time(hardware, shape, stored, Placement(2.0), traffic, side)
+    return decode_time(hardware, Workload(shape, traffic), Placement(2.0), side)
 
 
 @pytest.mark.parametrize("drafts", [1, 2, 5])
@@ -193,10 +191,9 @@ def test_spread_under_queue_and_drafts_is_near_that_of_derivatives(
     """Coarser than plain decoding, by no more than docs/model.md says."""
     names, central, covariance = WSE3.constants()
     traffic = Traffic(1500, users, 16, draft_tokens=drafts)
-    stored = memory(LLAMA_70B, 1500, 1, 16, 16)
 
     def passed(hardware: Hardware) -> TokenTime:
-        return decode_time(hardware, LLAMA_70B, stored, Placement(20.0), traffic)
+        return decode_time(hardware, Workload(LLAMA_70B, traffic), Placement(20.0))
 
     step = 1e-4
     slopes = np.array(
@@ -250,7 +247,7 @@ def test_never_faster_than_reading_the_active_weights(
     hardware = Hardware.load(name)
     shape = family_shape(active * sparsity, active, float(layers), FamilyRules())
     time = pass_time(hardware, shape, Placement(float(per_stage)), bits=bits)
-    moved = work(shape, 2000, 1, bits, 16).weight_bytes
+    moved = Workload(shape, Traffic(2000, 1, bits, None, 16)).work(1).weight_bytes
     read_s = moved / (hardware.bandwidth_bytes_per_s * hardware.read_fraction)
     assert time.total >= read_s
 
@@ -264,9 +261,8 @@ def test_time_grows_with_active_layers_context_and_users(
 
     def time(a=active, n=total, depth=float(layers), context=2000.0, users=1) -> float:
         shape = family_shape(n, a, depth, FamilyRules())
-        stored = memory(shape, context, users, 8.0, 16)
         traffic = Traffic(context_tokens=context, concurrency=users, weight_bits=8.0)
-        return float(decode_time(WSE3, shape, stored, Placement(float(per_stage)), traffic).total)
+        return float(decode_time(WSE3, Workload(shape, traffic), Placement(float(per_stage))).total)
 
     base = time() * (1 - 1e-9)
     assert time(a=min(active * factor, total)) >= base
@@ -313,9 +309,8 @@ def test_interval_is_first_order_propagation() -> None:
 
 def test_queue_is_the_slowest_stage_once_per_user() -> None:
     shape = family_shape(1e12, 4e10, 61.0, FamilyRules())
-    stored = memory(shape, 2000, 1000, 8.0, 16)
-    one = decode_time(WSE3, shape, stored, Placement(1.0), Traffic(2000, 1, 8.0))
-    many = decode_time(WSE3, shape, stored, Placement(1.0), Traffic(2000, 1000, 8.0))
+    one = decode_time(WSE3, Workload(shape, Traffic(2000, 1, 8.0)), Placement(1.0))
+    many = decode_time(WSE3, Workload(shape, Traffic(2000, 1000, 8.0)), Placement(1.0))
     layer = (one.weights + one.kv + one.reductions + one.fixed) / 61
     assert many.total == pytest.approx(1000 * max(layer, one.head))
 
@@ -348,7 +343,6 @@ def test_liminal_llama_405b(context: int, group: int, printed: int) -> None:
     cache = Cache(2 * 8 * 128, macs_per_token=2 * hidden)
     shape = ModelShape((LayerGroup(layers, per_layer, caches=(cache,)),), hidden)
     traffic = Traffic(context_tokens=context, weight_bits=8.0, kv_bits=8)
-    stored = memory(shape, context, 1, 8.0, 8)
     hardware = Hardware.load("liminal-hbm3")
-    time = decode_time(hardware, shape, stored, Placement(float(layers), float(group)), traffic)
+    time = decode_time(hardware, Workload(shape, traffic), Placement(float(layers), float(group)))
     assert round(float(tokens_per_s(time))) == printed

@@ -18,13 +18,13 @@ from archinfer.fitting.observations import Observation, load
 from archinfer.fitting.prior import fit_prior
 from archinfer.fitting.profile import profile_text
 from archinfer.hardware.profile import Hardware
-from archinfer.physics.decode import decode_time, memory_fraction
+from archinfer.physics.decode import decode_time
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
 from archinfer.physics.placement import best_mapping, min_nodes
 from archinfer.physics.speculation import DRAFTS, speculative_time, tokens_per_pass
-from archinfer.physics.terms import Traffic
-from archinfer.physics.work import memory
+from archinfer.physics.terms import memory_fraction
+from archinfer.physics.workload import Traffic, Workload
 
 
 def _rows(profile: str) -> list[Observation]:
@@ -51,15 +51,14 @@ def test_speculation_is_the_best_of_its_drafts_and_never_loses() -> None:
     for name in ("llama-3.1-8b", "llama-3.1-70b", "gpt-oss-120b"):
         shape = catalogue.load(name).shape()
         traffic = Traffic(context_tokens=1500)
-        stored = memory(shape, 1500, 1, 16, 16)
         mapping = Placement(20.0, 1.0)
-        found = speculative_time(hardware, shape, stored, mapping, traffic, 0.8, 100e-6)
+        found = speculative_time(hardware, Workload(shape, traffic), mapping, 0.8, 100e-6)
         by_hand = []
         for g in DRAFTS:
-            time = decode_time(hardware, shape, stored, mapping, replace(traffic, draft_tokens=g))
+            time = decode_time(hardware, Workload(shape, replace(traffic, draft_tokens=g)), mapping)
             by_hand.append((time.total - time.draft + g * 100e-6) / tokens_per_pass(0.8, g))
         assert float(found) == pytest.approx(float(min(by_hand)), rel=1e-12)
-        plain = decode_time(hardware, shape, stored, mapping, traffic).total
+        plain = decode_time(hardware, Workload(shape, traffic), mapping).total
         assert float(found) <= float(plain) * (1 + 1e-12)
 
 
@@ -69,11 +68,10 @@ def test_verifying_costs_a_mixture_of_experts_more_than_a_dense_model() -> None:
 
     def growth(name: str) -> float:
         shape = catalogue.load(name).shape()
-        stored = memory(shape, 1500, 1, 16, 16)
 
         def seconds(drafts: int) -> float:
             traffic = Traffic(context_tokens=1500, draft_tokens=drafts)
-            time = decode_time(hardware, shape, stored, Placement(18.0, 1.0), traffic)
+            time = decode_time(hardware, Workload(shape, traffic), Placement(18.0, 1.0))
             return float(time.total - time.draft)
 
         return seconds(4) / seconds(0)
@@ -89,7 +87,7 @@ def test_verifying_costs_a_mixture_of_experts_more_than_a_dense_model() -> None:
 def test_best_mapping_is_the_fastest_of_all_that_fit(profile: str, name: str) -> None:
     hardware, shape = Hardware.load(profile), catalogue.load(name).shape()
     deployment = Deployment(nodes=8, context_tokens=4096)
-    stored = memory(shape, 4096, 1, 16, 16)
+    stored = Workload(shape, Traffic(4096, 1, 16, None, 16)).memory
     traffic = Traffic(context_tokens=4096)
     best = np.inf
     for stages in range(1, 9):
@@ -97,8 +95,8 @@ def test_best_mapping_is_the_fastest_of_all_that_fit(profile: str, name: str) ->
             if stages * group > 8 or (hardware.spatial and group > 1):
                 continue
             mapping = Placement(float(np.ceil(shape.layers / stages)), float(group))
-            if memory_fraction(hardware, shape, stored, mapping) <= 1.0:
-                time = decode_time(hardware, shape, stored, mapping, traffic)
+            if memory_fraction(hardware, stored, mapping) <= 1.0:
+                time = decode_time(hardware, Workload(shape, traffic), mapping)
                 best = min(best, float(time.total))
     _, time, fits = best_mapping(hardware, shape, deployment)
     assert fits
@@ -162,16 +160,18 @@ def test_a_format_that_cannot_have_been_is_not_assumed() -> None:
     row = rows["lpu-llama2-70b-2024"]
     assert row.weight_bits is None
     case = prepare(row, lpu, row.architecture_model())
-    assert case.fits and case.traffic.weight_bits == 8.0
-    assert float(case.stored.weights) == pytest.approx(69.0e9 + 2 * 32_000 * 8192, rel=0.01)
+    assert case.fits and case.workload.traffic.weight_bits == 8.0
+    assert float(case.workload.memory.weights) == pytest.approx(
+        69.0e9 + 2 * 32_000 * 8192, rel=0.01
+    )
     roomy = prepare(replace(row, nodes=2000), lpu, row.architecture_model())
-    assert roomy.fits and roomy.traffic.weight_bits == 16.0
+    assert roomy.fits and roomy.workload.traffic.weight_bits == 16.0
     stated = prepare(replace(row, weight_bits=16), lpu, row.architecture_model())
-    assert not stated.fits and stated.traffic.weight_bits == 16.0
+    assert not stated.fits and stated.workload.traffic.weight_bits == 16.0
     tight = prepare(replace(row, nodes=250), lpu, row.architecture_model())
-    assert tight.fits and tight.traffic.weight_bits == 4.5
+    assert tight.fits and tight.workload.traffic.weight_bits == 4.5
     none = prepare(replace(row, nodes=50), lpu, row.architecture_model())
-    assert not none.fits and none.traffic.weight_bits == 16.0
+    assert not none.fits and none.workload.traffic.weight_bits == 16.0
 
 
 def test_a_known_draft_model_is_priced_and_not_believed() -> None:
@@ -183,9 +183,8 @@ def test_a_known_draft_model_is_priced_and_not_believed() -> None:
     draft_s = case.draft_time_s(a100)
     assert draft_s is not None
     small = catalogue.load("llama-2-7b").shape()
-    stored = memory(small, 1500.0, 1, 4.0, 16, 16.0)
     traffic = Traffic(1500.0, 1, 4.0, 16.0)
-    alone = decode_time(a100, small, stored, Placement(32.0, 1.0), traffic).total
+    alone = decode_time(a100, Workload(small, traffic), Placement(32.0, 1.0)).total
     assert draft_s == pytest.approx(alone)
     # gpt-fast states 196.8 tokens/s for that model; nothing here is fitted to it.
     assert 1.0 / float(np.squeeze(draft_s)) == pytest.approx(196.8, rel=0.1)
@@ -202,10 +201,8 @@ def test_recovers_the_constants_behind_simulated_speeds() -> None:
     for case in prepare_all(_rows("wse-2"), hardware.with_constants(truth)):
         time = decode_time(
             hardware.with_constants(truth),
-            case.shape,
-            case.stored,
+            case.workload,
             case.mapping,
-            case.traffic,
             case.side,
         )
         simulated.append(replace(case.row, tokens_per_s=float(1.0 / np.ravel(time.total)[0])))

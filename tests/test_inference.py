@@ -23,8 +23,10 @@ from archinfer.inference.statistics import information_bits, mutual_information_
 from archinfer.models.catalogue import load as load_model
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import DENSE_CHAIN, LayerGroup, ModelShape
-from archinfer.physics.decode import Traffic, decode_time, log_sd, memory_fraction
+from archinfer.physics.decode import decode_time, log_sd
 from archinfer.physics.mapping import Placement
+from archinfer.physics.terms import memory_fraction
+from archinfer.physics.workload import Traffic, Workload
 from archinfer.solver.question import Question
 
 
@@ -256,7 +258,6 @@ class TestAnswer:
         layers, active = d.layers[i], d.active_params[i]
         assert d.total_params[i] == pytest.approx(active)
         from archinfer.models.shape import Cache
-        from archinfer.physics.work import memory
 
         hidden = d.hidden_size[i]
         table = 131_072.0 * hidden
@@ -267,10 +268,10 @@ class TestAnswer:
             reductions=DENSE_CHAIN,
         )
         shape = ModelShape((group,), hidden, table, table)
-        stored = memory(shape, 8000, 1, 16, 16)
+        stored = Workload(shape, Traffic(8000, 1, 16, None, 16)).memory
         mapping = Placement(np.ceil(layers / d.nodes[i]))
-        assert memory_fraction(q.hardware, shape, stored, mapping) <= 1.0
-        time = decode_time(q.hardware, shape, stored, mapping, Traffic(8000, 1, 16, None, 16))
+        assert memory_fraction(q.hardware, stored, mapping) <= 1.0
+        time = decode_time(q.hardware, Workload(shape, Traffic(8000, 1, 16, None, 16)), mapping)
         assert d.tokens_per_s[i] == pytest.approx(float(1 / time.total), rel=1e-9)
         # Student's t with 4 degrees: its scale is 1 / sqrt 2 of the model error's deviation.
         variance = float(log_sd(q.hardware, time)) ** 2

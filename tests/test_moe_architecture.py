@@ -11,7 +11,7 @@ import pytest
 
 from archinfer.calibration.moe import Counters, Decoder, MoEConfig, Weights
 from archinfer.models.huggingface import from_config
-from archinfer.physics.work import work
+from archinfer.physics.workload import Traffic, Workload
 
 FIXTURES = Path(__file__).parent / "fixtures" / "moe"
 
@@ -89,7 +89,7 @@ def test_the_architecture_of_a_config_predicts_the_counts(
     count = Counters()
     decoder.decode(np.arange(batch), count)
     hit = sum(count.experts_hit) / config.moe_layers
-    predicted = work(shape, context, batch, weight_bits=32, kv_bits=32, hit=hit)
+    predicted = Workload(shape, Traffic(context, 1, 32, None, 32)).work(batch, hit)
     for quantity in ("weight_bytes", "kv_read_bytes", "kv_write_bytes", "flops"):
         assert getattr(predicted, quantity) == getattr(count.total, quantity), quantity
     chains = [group.reductions for group in shape.groups for _ in range(int(group.count))]

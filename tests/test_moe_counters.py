@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from archinfer.calibration.moe import Counters, Decoder, MoEConfig, Weights
 from archinfer.models.shape import DENSE_CHAIN
-from archinfer.physics.work import work
+from archinfer.physics.workload import Traffic, Workload
 
 DENSE = MoEConfig(
     vocab_size=70,
@@ -119,7 +119,7 @@ def test_a_decode_step_equals_the_cost_model_to_the_byte(
 ) -> None:
     count = one_step(config, batch, context)
     hit = sum(count.experts_hit) / config.moe_layers if config.moe_layers else None
-    predicted = work(config.shape(), context, batch, weight_bits=32, kv_bits=32, hit=hit)
+    predicted = Workload(config.shape(), Traffic(context, 1, 32, None, 32)).work(batch, hit)
     for quantity in ("weight_bytes", "kv_read_bytes", "kv_write_bytes", "flops"):
         # Half a byte: the mean of the experts hit is not an exact binary fraction.
         assert abs(getattr(predicted, quantity) - getattr(count.total, quantity)) < 0.5, quantity
@@ -131,7 +131,7 @@ def test_one_token_hits_as_many_experts_as_the_cost_model_says(
     config: MoEConfig, context: int
 ) -> None:
     count = one_step(config, 1, context)
-    predicted = work(config.shape(), context, 1, weight_bits=32, kv_bits=32)
+    predicted = Workload(config.shape(), Traffic(context, 1, 32, None, 32)).work(1)
     assert predicted.weight_bytes == pytest.approx(count.total.weight_bytes, rel=1e-12)
     assert count.experts_hit == [config.experts_per_token] * config.moe_layers
 

@@ -27,8 +27,8 @@ from archinfer.physics.decode import decode_time, speed_range
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
 from archinfer.physics.placement import fewest_nodes
-from archinfer.physics.terms import TERMS, Traffic, memory_fraction
-from archinfer.physics.work import memory
+from archinfer.physics.terms import TERMS, memory_fraction
+from archinfer.physics.workload import Traffic, Workload
 
 WAFER = Hardware.load("wse-3")
 GPU = Hardware.load("b200")
@@ -78,7 +78,7 @@ def test_is_the_cost_model_at_the_fastest_mapping(name: str, hardware: Hardware)
     bits = model.component_bits()
     own = found.weight_bits
     traffic = Traffic(8000, 1, own, bits["embedding"], 16.0)
-    stored = memory(shape, 8000, 1, own, 16.0, bits["embedding"])
+    stored = Workload(shape, Traffic(8000, 1, own, bits["embedding"], 16.0)).memory
     best = np.inf
     groups = [1] if hardware.spatial else [1, 2, 4, 8, 16]
     for group in groups:
@@ -86,13 +86,13 @@ def test_is_the_cost_model_at_the_fastest_mapping(name: str, hardware: Hardware)
             mapping = Placement(float(held), float(group))
             if mapping.nodes(model.layers) > nodes:
                 continue
-            if memory_fraction(hardware, shape, stored, mapping) > 1.0:
+            if memory_fraction(hardware, stored, mapping) > 1.0:
                 continue
-            time = decode_time(hardware, shape, stored, mapping, traffic)
+            time = decode_time(hardware, Workload(shape, traffic), mapping)
             best = min(best, float(time.total))
     assert found.fits
     assert float(found.time.total) == pytest.approx(best, rel=1e-12)
-    at = decode_time(hardware, shape, stored, found.mapping, traffic)
+    at = decode_time(hardware, Workload(shape, traffic), found.mapping)
     assert found.speed == pytest.approx(speed_range(hardware, at, 1.0, 3.0), rel=1e-12)
     assert found.plain_speed[1] == pytest.approx(1.0 / float(at.total), rel=1e-12)
 
@@ -180,10 +180,10 @@ def test_never_faster_than_reading_the_active_weights(
         float(
             decode_time(
                 hardware,
-                shape,
-                found.memory,
+                Workload(
+                    shape, Traffic(context, users, found.weight_bits, found.outside_bits, 16.0)
+                ),
                 found.mapping,
-                Traffic(context, users, found.weight_bits, found.outside_bits, 16.0),
             ).total
         )
     )
@@ -369,16 +369,15 @@ def test_fewest_nodes_against_counting_up(
     layers: int, total: float, hardware: Hardware, kind: str, users: int
 ) -> None:
     shape = family_shape(total, total / 8.0, float(layers), FamilyRules(kind))
-    stored = memory(shape, 8000, users, 8, 16)
-    least = fewest_nodes(hardware, shape, stored)
+    stored = Workload(shape, Traffic(8000, users, 8, None, 16)).memory
+    least = fewest_nodes(hardware, stored)
     groups = [1.0] if hardware.spatial else [2.0**i for i in range(7)]
     by_hand = [
         int(mapping.nodes(layers))
         for group in groups
         for held in range(1, layers + 1)
         for mapping in [Placement(float(held), group)]
-        if memory_fraction(hardware, shape, stored, mapping) <= 1.0
-        and group <= 8 * hardware.scale_up_size
+        if memory_fraction(hardware, stored, mapping) <= 1.0 and group <= 8 * hardware.scale_up_size
     ]
     assert least == (min(by_hand) if by_hand else None)
 

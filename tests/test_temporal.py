@@ -28,8 +28,8 @@ from archinfer.physics.temporal import (
     temporal_time,
     unpack_s_per_weight,
 )
-from archinfer.physics.terms import Traffic, memory_fraction
-from archinfer.physics.work import memory, node_share
+from archinfer.physics.terms import memory_fraction
+from archinfer.physics.workload import Traffic, Workload, node_share
 from archinfer.solver.region import GROUP_MOST
 from tests.cli import run
 
@@ -117,9 +117,8 @@ def test_no_number_of_gpus_beats_the_latency_floor() -> None:
             groups = 2.0 ** np.arange(1.0, 8.0)
             mapping = Placement(float(shape.layers), groups)
             traffic = Traffic(2000, 1, 8.0)
-            stored = memory(shape, 2000, 1, 8.0, 16)
-            real = decode_time(hardware, shape, stored, mapping, traffic).total
-            floor = decode_time(endless, shape, stored, mapping, traffic).total
+            real = decode_time(hardware, Workload(shape, traffic), mapping).total
+            floor = decode_time(endless, Workload(shape, traffic), mapping).total
             assert (np.asarray(real) > np.asarray(floor)).all()
             least = float(sync_latency_s(hardware, 2.0)) * hardware.reductions_per_layer
             bound = float(shape.layers) * (least + hardware.fixed_time_per_layer_s)
@@ -133,7 +132,7 @@ def test_terms_by_hand() -> None:
         4096,
         head_params=5e8,
     )
-    time = temporal_time(A100, shape, Placement(10.0, g), Traffic(1000, 1, 16.0))
+    time = temporal_time(A100, Workload(shape, Traffic(1000, 1, 16.0)), Placement(10.0, g))
     rate = A100.bandwidth_bytes_per_s * A100.bandwidth_efficiency
     assert time.weights == pytest.approx(10 * 2e9 / (rate * g))
     assert time.kv == pytest.approx(10 * 1000 * 2048 * 2 / (rate * 4))
@@ -149,7 +148,9 @@ def test_a_layer_with_experts_takes_more_kernels() -> None:
     dense = LayerGroup(1, 1e9)
     routed = LayerGroup(1, 1e9, routed_params=1e9, experts=8.0, experts_per_token=2.0)
     times = [
-        temporal_time(B200, ModelShape((g,), 4096), Placement(1.0, 8.0), Traffic(1000)).fixed
+        temporal_time(
+            B200, Workload(ModelShape((g,), 4096), Traffic(1000)), Placement(1.0, 8.0)
+        ).fixed
         - B200.fixed_time_per_token_s
         for g in (dense, routed)
     ]
@@ -194,7 +195,9 @@ def test_the_widest_group_that_is_tried_is_wide_enough(name: str) -> None:
     """The slowest reads there are gain nothing from twice the nodes at the limit."""
     hardware, shape = Hardware.load(name), load("llama-3.1-405b").shape()
     groups = 2.0 ** np.arange(0.0, np.log2(GROUP_MOST) + 1.0)
-    total = temporal_time(hardware, shape, Placement(126.0, groups), Traffic(8000, 1, 16.0)).total
+    total = temporal_time(
+        hardware, Workload(shape, Traffic(8000, 1, 16.0)), Placement(126.0, groups)
+    ).total
     assert groups[int(np.argmin(total))] <= 1024.0
 
 
@@ -236,8 +239,7 @@ def test_whole_experts_pay_for_large_batches_only() -> None:
 
     def total(users: int, whole: bool | None) -> float:
         mapping = Placement(61.0, 64.0, whole)
-        stored = memory(shape, 1000, users, 8.0, 16)
-        time = decode_time(GB200, shape, stored, mapping, Traffic(1000, users, 8.0))
+        time = decode_time(GB200, Workload(shape, Traffic(1000, users, 8.0)), mapping)
         return float(time.total)
 
     assert total(1, True) > total(1, False) == total(1, None)
@@ -252,7 +254,9 @@ def test_tokens_go_out_to_whole_experts_and_back() -> None:
 
     def reductions(users: int) -> float:
         mapping = Placement(36.0, float(g), True)
-        return float(temporal_time(hardware, shape, mapping, Traffic(1000, users)).reductions)
+        return float(
+            temporal_time(hardware, Workload(shape, Traffic(1000, users)), mapping).reductions
+        )
 
     vectors = more / g * (g - 1) * (2 + 2 * k / g)
     sent = 36 * vectors * 2880 * 2 / hardware.scale_up_bandwidth_bytes_per_s
@@ -263,7 +267,7 @@ def test_a_latent_cache_is_read_whole_by_each_node() -> None:
     def kv(model: str, group: float) -> float:
         shape = load(model).shape()
         mapping = Placement(float(shape.layers), group)
-        return float(temporal_time(GB200, shape, mapping, Traffic(32_000)).kv)
+        return float(temporal_time(GB200, Workload(shape, Traffic(32_000)), mapping).kv)
 
     assert kv("deepseek-v3", 1.0) == pytest.approx(kv("deepseek-v3", 8.0))
     assert kv("llama-3.1-70b", 1.0) == pytest.approx(8 * kv("llama-3.1-70b", 8.0))
@@ -289,7 +293,7 @@ def test_memory_of_a_group_by_hand() -> None:
         4096,
     )
     users, context, g = 100, 10_000, 16.0
-    stored = memory(shape, context, users, 8.0, 16)
+    stored = Workload(shape, Traffic(context, users, 8.0, None, 16)).memory
     latent = users * context * 2 * (6 * 576.0 + 2 * 128.0)
     heads = users * context * 2 * 2 * 2048.0
     state = users * 4 * 3e6
@@ -298,9 +302,9 @@ def test_memory_of_a_group_by_hand() -> None:
     node = (12e9 + activations) / g + latent + heads / 8 + state / 4
     assert stored.held(g) == pytest.approx(g * node)
     assert stored.held(1.0) == pytest.approx(stored.total)
-    whole = memory_fraction(B200, shape, stored, Placement(12.0, g))
+    whole = memory_fraction(B200, stored, Placement(12.0, g))
     assert whole == pytest.approx(node / B200.usable_bytes)
-    half = memory_fraction(B200, shape, stored, Placement(6.0, g))
+    half = memory_fraction(B200, stored, Placement(6.0, g))
     assert half == pytest.approx(node / 2 / B200.usable_bytes)
 
 
@@ -313,10 +317,14 @@ def test_a_node_stores_what_it_reads(name: str) -> None:
     )
     hardware = dataclasses.replace(hardware, kv_bandwidth_efficiency=1.0, read_fraction=1.0)
     for g in (1.0, 2.0, 8.0, 64.0):
-        time = temporal_time(hardware, shape, Placement(float(shape.layers), g), Traffic(context))
-        held = memory(shape, context, 1, 16, 16).kv_held(g)
+        time = temporal_time(
+            hardware, Workload(shape, Traffic(context)), Placement(float(shape.layers), g)
+        )
+        held = Workload(shape, Traffic(context, 1, 16, None, 16)).memory.kv_held(g)
         states = tuple(dataclasses.replace(group, caches=()) for group in shape.groups)
-        state = memory(dataclasses.replace(shape, groups=states), context, 1, 16, 16).kv_held(g)
+        state = Workload(
+            dataclasses.replace(shape, groups=states), Traffic(context, 1, 16, None, 16)
+        ).memory.kv_held(g)
         assert (state > 0.0) == name.startswith("qwen3-next")
         assert time.kv * bandwidth * g == pytest.approx(held + state)
 
@@ -354,16 +362,15 @@ def test_scaling_is_the_derivative(hardware: Hardware, group: float, traffic: Tr
     shape = load("deepseek-v3").shape()
     mapping = Placement(61.0, group)
     names, central, _ = hardware.constants()
-    time = temporal_time(hardware, shape, mapping, traffic)
+    time = temporal_time(hardware, Workload(shape, traffic), mapping)
     step = 1e-5
     for name, value in zip(names, central, strict=True):
         up, down = (
-            temporal_time(
-                hardware.with_constants({name: value * math.exp(s * step)}),
-                shape, mapping, traffic,
-            ).total
-            for s in (1, -1)
-        )  # fmt: skip
+            temporal_time(changed, Workload(shape, traffic), mapping).total
+            for changed in (
+                hardware.with_constants({name: value * math.exp(s * step)}) for s in (1, -1)
+            )
+        )
         slope = (up - down) / (2 * step)
         assert time.scaling[name] == pytest.approx(slope, rel=1e-3, abs=1e-9), name
 
@@ -385,7 +392,7 @@ def test_time_grows_with_everything_that_is_read(
     ) -> float:  # fmt: skip
         shape = family_shape(n, a, depth, FamilyRules())
         traffic = Traffic(context, users, bits, draft_tokens=d)
-        return float(temporal_time(B200, shape, Placement(depth, group), traffic).total)
+        return float(temporal_time(B200, Workload(shape, traffic), Placement(depth, group)).total)
 
     base = time() * (1 - 1e-9)
     # Of drafted tokens nearly every expert of a nearly dense model is read, and what a wider
@@ -405,8 +412,8 @@ def test_a_dense_member_of_the_family_has_no_experts() -> None:
     assert dense.groups[0].reductions == 10.0
     mapping, traffic = Placement(80.0, 8.0), Traffic(1000)
     assert (
-        temporal_time(B200, dense, mapping, traffic).fixed
-        < temporal_time(B200, member, mapping, traffic).fixed
+        temporal_time(B200, Workload(dense, traffic), mapping).fixed
+        < temporal_time(B200, Workload(member, traffic), mapping).fixed
     )
 
 
@@ -418,10 +425,10 @@ def test_dense_and_mixed_members_in_one_array() -> None:
     for group in (1.0, 8.0):
         for experts in (None, True, False):
             mapping, traffic = Placement(80.0, group, experts), Traffic(1000, 64)
-            times = temporal_time(B200, many, mapping, traffic)
+            times = temporal_time(B200, Workload(many, traffic), mapping)
             for i in range(3):
                 alone = family_shape(total[i], active[i], 80.0, FamilyRules(), bool(dense[i]))
-                time = temporal_time(B200, alone, mapping, traffic)
+                time = temporal_time(B200, Workload(alone, traffic), mapping)
                 assert np.broadcast_to(times.total, (3,))[i] == pytest.approx(float(time.total))
                 for name, scaling in time.scaling.items():
                     found = np.broadcast_to(times.scaling[name], (3,))[i]

@@ -22,7 +22,7 @@ from archinfer.calibration.host import Host, profile_hardware, profile_text
 from archinfer.calibration.moe import Counters, Decoder, MoEConfig, Weights
 from archinfer.calibration.run import Progress, Run, Settings, enough, run_shapes
 from archinfer.calibration.transfer import Transferable
-from archinfer.physics.work import experts_hit
+from archinfer.physics.workload import experts_hit
 
 if TYPE_CHECKING:
     from archinfer.calibration.blind import BlindTest

@@ -13,8 +13,7 @@ from functools import lru_cache
 
 from archinfer.calibration.moe.config import MoEConfig
 from archinfer.models.shape import ModelShape
-from archinfer.physics.terms import Traffic
-from archinfer.physics.work import experts_hit
+from archinfer.physics.workload import Traffic, Workload, experts_hit
 
 __all__ = [
     "BITS",
@@ -62,9 +61,9 @@ class Point:
         return self.config.shape()
 
     @property
-    def traffic(self) -> Traffic:
-        """Context, batch and formats as the cost model sees them."""
-        return Traffic(self.context_tokens, self.batch, BITS, None, BITS)
+    def workload(self) -> Workload:
+        """Model, context, batch and formats as the cost model sees them."""
+        return Workload(self.shape, Traffic(self.context_tokens, self.batch, BITS, None, BITS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ import numpy as np
 from archinfer.calibration.design import Point
 from archinfer.hardware.profile import KEYS
 from archinfer.models.shape import FloatArray
-from archinfer.physics.decode import Z90, TokenTime, decode_time
+from archinfer.physics.decode import Z90, decode_time
 from archinfer.physics.mapping import Placement
-from archinfer.physics.work import memory
+from archinfer.physics.terms import TokenTime
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware
@@ -139,11 +139,8 @@ class MachineFit:
 
 def pass_time(hardware: Hardware, point: Point) -> TokenTime:
     """Time of one decode pass of a point on one node."""
-    shape, traffic = point.shape, point.traffic
-    stored = memory(
-        shape, traffic.context_tokens, traffic.concurrency, traffic.weight_bits, traffic.kv_bits
-    )
-    return decode_time(hardware, shape, stored, Placement(float(shape.layers)), traffic)
+    workload = point.workload
+    return decode_time(hardware, workload, Placement(float(workload.shape.layers)))
 
 
 def predictions(

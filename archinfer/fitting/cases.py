@@ -16,14 +16,13 @@ from archinfer.models.shape import Cache, FloatArray, LayerGroup, ModelShape, Nu
 from archinfer.physics.decode import decode_time
 from archinfer.physics.mapping import Placement
 from archinfer.physics.placement import candidates, fewest_nodes
-from archinfer.physics.terms import Traffic
-from archinfer.physics.work import Memory, memory
+from archinfer.physics.workload import Traffic, Workload
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware
     from archinfer.models.architecture import Architecture
 
-__all__ = ["Case", "Draft", "prepare", "prepare_all"]
+__all__ = ["Case", "prepare", "prepare_all"]
 
 ASSUMED_CONTEXT_TOKENS = 1500.0
 """Context where none is published: benchmarks use prompts and answers of about 1,000 tokens
@@ -42,22 +41,12 @@ _NODE_CHOICES = 6
 
 
 @dataclass(frozen=True)
-class Draft:
-    """A model that drafts for another, ready for the cost model."""
-
-    shape: ModelShape
-    stored: Memory
-    traffic: Traffic
-
-
-@dataclass(frozen=True)
 class Case:
     """One observation, ready to be predicted.
 
     Attributes:
         row: the observation.
-        shape: the model as it was run.
-        stored, traffic: bytes stored and traffic of the deployment.
+        workload: the model as it was run, and what was asked of it.
         mapping: mappings that come into question, arrays of shape (k,).
         nodes: nodes that each uses.
         log_weight: logarithm of the chance of each.
@@ -67,15 +56,18 @@ class Case:
     """
 
     row: Observation
-    shape: ModelShape
-    stored: Memory
-    traffic: Traffic
+    workload: Workload
     mapping: Placement
     nodes: FloatArray
     log_weight: FloatArray
     side: float | None
     fits: bool
-    draft: Draft | None = None
+    draft: Workload | None = None
+
+    @property
+    def shape(self) -> ModelShape:
+        """The model as it was run."""
+        return self.workload.shape
 
     def draft_time_s(self, hardware: Hardware) -> Number | None:
         """Seconds to draft one token, for each mapping; None where the drafting model is unknown.
@@ -89,7 +81,7 @@ class Case:
             return None
         one = self.draft
         mapping = Placement(one.shape.layers, self.mapping.tensor_parallel)
-        return decode_time(hardware, one.shape, one.stored, mapping, one.traffic).total
+        return decode_time(hardware, one, mapping).total
 
     @property
     def log_speed(self) -> float:
@@ -134,21 +126,21 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
             "only spatial hardware has regions of cores",
         )
     bits, format_name = _weights(row.weight_bits, architecture)
-    shape, traffic, stored = _as_run(row, architecture, bits, format_name)
-    fewest = fewest_nodes(hardware, shape, stored) or NODES_MOST
+    workload = _as_run(row, architecture, bits, format_name)
+    fewest = fewest_nodes(hardware, workload.memory) or NODES_MOST
     if row.weight_bits is None and row.nodes is not None:
         # Nobody says in which format: not in one that these nodes cannot hold, if another fits.
         for narrower in (b for b in NARROWER_BITS if b < bits and fewest > row.nodes):
             tried = _as_run(row, architecture, narrower, None)
-            least = fewest_nodes(hardware, tried[0], tried[2]) or NODES_MOST
+            least = fewest_nodes(hardware, tried.memory) or NODES_MOST
             if least <= row.nodes:
-                (shape, traffic, stored), fewest, bits = tried, least, narrower
+                workload, fewest, bits = tried, least, narrower
                 break
     if row.mesh_side is not None:
         # One region a layer on as many wafers as there are: no crossing was measured.
-        mapping = Placement(np.array([float(shape.layers)]), np.array([1.0]))
+        mapping = Placement(np.array([float(workload.shape.layers)]), np.array([1.0]))
         one = np.ones(1)
-        return Case(row, shape, stored, traffic, mapping, one, 0.0 * one, row.mesh_side, True)
+        return Case(row, workload, mapping, one, 0.0 * one, row.mesh_side, True)
     if row.nodes is not None:
         asked = np.array([float(row.nodes)])
     else:
@@ -156,7 +148,7 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
             # Nobody serves from a part of a server or rack.
             fewest = max(fewest, int(hardware.scale_up_size))
         asked = np.unique(np.round(np.geomspace(fewest, NODES_SPREAD * fewest, _NODE_CHOICES)))
-    found = candidates(hardware, shape, stored, traffic, int(min(asked.max(), NODES_MOST)))
+    found = candidates(hardware, workload, int(min(asked.max(), NODES_MOST)))
     total = np.broadcast_to(np.asarray(found.time.total, dtype=float), found.nodes.shape)
     chance: dict[int, float] = {}
     fits = True
@@ -184,9 +176,7 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
     log_weight = np.log(weight / weight.sum())
     return Case(
         row,
-        shape,
-        stored,
-        traffic,
+        workload,
         mapping,
         found.nodes[index],
         log_weight,
@@ -198,9 +188,8 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
 
 def _as_run(
     row: Observation, architecture: Architecture, bits: float, format_name: str | None
-) -> tuple[ModelShape, Traffic, Memory]:
-    """The model, its traffic and what it stores with weights of `bits`; embedding and head keep
-    16 bits at least."""
+) -> Workload:
+    """The model with weights of `bits`; embedding and head keep 16 bits at least."""
     shape = architecture.shape(format_name)
     if row.mesh_side is not None:
         shape = multi_head(architecture)
@@ -212,19 +201,15 @@ def _as_run(
         outside_bits=outside_bits,
         weights_only=format_name is not None and weight_format(format_name).weights_only,
     )
-    stored = memory(
-        shape, traffic.context_tokens, traffic.concurrency, bits, traffic.kv_bits, outside_bits
-    )
-    return shape, traffic, stored
+    return Workload(shape, traffic)
 
 
-def _draft(row: Observation) -> Draft | None:
+def _draft(row: Observation) -> Workload | None:
     model = row.draft_model()
     if model is None:
         return None
     bits, format_name = _weights(row.draft_weight_bits, model)
-    shape, traffic, stored = _as_run(row, model, bits, format_name)
-    return Draft(shape, stored, traffic)
+    return _as_run(row, model, bits, format_name)
 
 
 def _weights(asked_bits: float | None, architecture: Architecture) -> tuple[float, str | None]:

@@ -104,10 +104,11 @@ class FitModel:
         if case.row.draft_tokens is not None and case.row.accepted_tokens is not None:
             time = decode_time(
                 self.hardware.with_constants(values),
-                case.shape,
-                case.stored,
+                replace(
+                    case.workload,
+                    traffic=replace(case.workload.traffic, draft_tokens=case.row.draft_tokens),
+                ),
                 case.mapping,
-                replace(case.traffic, draft_tokens=case.row.draft_tokens),
                 case.side,
             ).total
             centre = shift + np.log(case.row.accepted_tokens)
@@ -122,10 +123,8 @@ class FitModel:
         if used is not True:
             time = decode_time(
                 self.hardware.with_constants(values),
-                case.shape,
-                case.stored,
+                case.workload,
                 case.mapping,
-                case.traffic,
                 case.side,
             ).total
             centres.append(shift - np.log(np.broadcast_to(time, (n, ways))))
@@ -137,10 +136,8 @@ class FitModel:
                 draft_s = np.exp(self.column(theta, "draft_time"))
             time = speculative_time(
                 self.hardware.with_constants({k: v[..., None] for k, v in values.items()}),
-                case.shape,
-                case.stored,
+                case.workload,
                 _column(case.mapping),
-                case.traffic,
                 _expit(self.column(theta, "acceptance"))[..., None],
                 np.asarray(draft_s)[..., None],
                 case.side,

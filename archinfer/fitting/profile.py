@@ -91,19 +91,15 @@ def gain_range(fit: Fit, cases: Sequence[Case]) -> tuple[float, float] | None:
                 layers_per_stage=np.asarray(case.mapping.layers_per_stage)[i],
                 tensor_parallel=np.broadcast_to(case.mapping.tensor_parallel, case.nodes.shape)[i],
             )
-            alone = decode_time(
-                hardware, case.shape, case.stored, mapping, case.traffic, case.side
-            ).total
+            alone = decode_time(hardware, case.workload, mapping, case.side).total
             known_s = case.draft_time_s(hardware)
             draft_s: Number = fit.value("draft_time")
             if known_s is not None:
                 draft_s = float(np.broadcast_to(known_s, case.nodes.shape)[i])
             with_drafts = speculative_time(
                 hardware,
-                case.shape,
-                case.stored,
+                case.workload,
                 mapping,
-                case.traffic,
                 fit.value("acceptance"),
                 draft_s,
                 case.side,

@@ -253,7 +253,7 @@ def _prediction(fit: Fit, case: Case, known: Sequence[Case], draws: int, seed: i
 
 def _roofline(hardware: Hardware, case: Case) -> float:
     """The naive bound of the mapping with the smallest groups that comes into question."""
-    bound = roofline_tokens_per_s(hardware, case.shape, case.traffic, case.mapping)
+    bound = roofline_tokens_per_s(hardware, case.workload, case.mapping)
     return float(np.min(bound))
 
 
@@ -344,7 +344,7 @@ def inverse_cases(used: Iterable[tuple[Case, Fit]]) -> list[InverseCase]:
                 hardware=machine,
                 nodes=case.row.nodes,
                 speculative=case.row.speculative,
-                context_tokens=int(np.asarray(case.traffic.context_tokens)),
+                context_tokens=int(np.asarray(case.workload.traffic.context_tokens)),
                 software=named if named in listed else None,
             )
         )

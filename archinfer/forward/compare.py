@@ -19,7 +19,8 @@ from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
 from archinfer.physics.placement import candidates, traffic_of
 from archinfer.physics.roofline import roofline_tokens_per_s
-from archinfer.physics.terms import TERMS, TokenTime, Traffic
+from archinfer.physics.terms import TERMS, TokenTime
+from archinfer.physics.workload import Workload
 from archinfer.solver.region import widest_group
 
 if TYPE_CHECKING:
@@ -139,8 +140,8 @@ def _mapping(mapping: Placement, layers: Any) -> dict[str, int]:
     }
 
 
-def _traffic(p: Prediction) -> Traffic:
-    return traffic_of(p.deployment, p.weights, p.outside_bits)
+def _workload(p: Prediction) -> Workload:
+    return Workload(p.shape, traffic_of(p.deployment, p.weights, p.outside_bits))
 
 
 def speed_ceiling(p: Prediction) -> Ceiling | None:
@@ -154,7 +155,7 @@ def speed_ceiling(p: Prediction) -> Ceiling | None:
     """
     hardware = p.hardware
     most = int(float(p.shape.layers) * widest_group(hardware))
-    found = candidates(hardware, p.shape, p.memory, _traffic(p), most)
+    found = candidates(hardware, _workload(p), most)
     if not found.fits.any():
         return None
     total = np.where(found.fits, np.asarray(found.time.total, dtype=float), np.inf)
@@ -187,9 +188,7 @@ def compare_hardware(
         for hardware, deployment in zip(machines, deployments, strict=True):
             found = predict(model, hardware, deployment, changes=False)
             found = replace(found, model=name)
-            alone = float(
-                roofline_tokens_per_s(hardware, found.shape, _traffic(found), found.mapping)
-            )
+            alone = float(roofline_tokens_per_s(hardware, _workload(found), found.mapping))
             mine.append(Entry(name, found, alone, speed_ceiling(found)))
         out += [replace(entry, overlaps=_overlaps(entry, mine)) for entry in mine]
     return out

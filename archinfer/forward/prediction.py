@@ -17,12 +17,12 @@ from archinfer.models.architecture import Architecture
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, ModelShape, Number
-from archinfer.physics.decode import decode_time, memory_fraction, speed_range
+from archinfer.physics.decode import decode_time, speed_range
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
 from archinfer.physics.placement import candidates, fewest, fewest_nodes, traffic_of
-from archinfer.physics.terms import TERMS, TokenTime, Traffic
-from archinfer.physics.work import Memory, memory
+from archinfer.physics.terms import TERMS, TokenTime, memory_fraction
+from archinfer.physics.workload import Memory, Workload
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware
@@ -173,9 +173,7 @@ class Prediction:
         """The term with the largest part of the time, or the limit that is exceeded."""
         terms = np.stack(np.broadcast_arrays(*(getattr(self.time, t) for t in TERMS)))
         slowest = np.asarray(TERMS)[np.argmax(terms, axis=0)]
-        alone = memory_fraction(
-            self.hardware, self.shape, replace(self.memory, weights=0.0), self.mapping
-        )
+        alone = memory_fraction(self.hardware, replace(self.memory, weights=0.0), self.mapping)
         stopped = np.where(np.asarray(alone) > 1.0, LIMITS[1], LIMITS[0])
         stopped = np.where(np.asarray(self.memory_fraction) <= 1.0, LIMITS[2], stopped)
         found = np.where(self.fits, slowest, stopped)
@@ -210,7 +208,7 @@ class Prediction:
         stored = self.memory
         if self.bottleneck == LIMITS[1]:
             stored = replace(stored, weights=0.0)
-        return float(memory_fraction(self.hardware, self.shape, stored, self.mapping))
+        return float(memory_fraction(self.hardware, stored, self.mapping))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON keys of `results[]`; times and speeds are nan where the model does not fit."""
@@ -282,10 +280,8 @@ def even_mapping(hardware: Hardware, layers: Number, nodes: Number) -> Placement
 class _Asked:
     """A model and a deployment in the cost model's terms."""
 
-    shape: ModelShape
+    workload: Workload
     weights: str
-    traffic: Traffic
-    stored: Memory
 
 
 def _asked(model: Architecture | ModelShape, deployment: Deployment) -> _Asked:
@@ -297,16 +293,7 @@ def _asked(model: Architecture | ModelShape, deployment: Deployment) -> _Asked:
         weights = weight_format(deployment.weights or "bf16").name
         shape = model
         outside_bits = weight_format(weights).bits
-    traffic = traffic_of(deployment, weights, outside_bits)
-    stored = memory(
-        shape,
-        traffic.context_tokens,
-        traffic.concurrency,
-        traffic.weight_bits,
-        traffic.kv_bits,
-        traffic.outside_bits,
-    )
-    return _Asked(shape, weights, traffic, stored)
+    return _Asked(Workload(shape, traffic_of(deployment, weights, outside_bits)), weights)
 
 
 def _numbers(shape: ModelShape, mapping: Placement | None) -> Iterator[Number]:
@@ -347,8 +334,8 @@ def predict(
     """
     deployment = Deployment() if deployment is None else deployment
     asked = _asked(model, deployment)
-    if any(np.ndim(v) for v in _numbers(asked.shape, deployment.mapping)):
-        sizes = {np.shape(v) for v in _numbers(asked.shape, deployment.mapping)} - {()}
+    if any(np.ndim(v) for v in _numbers(asked.workload.shape, deployment.mapping)):
+        sizes = {np.shape(v) for v in _numbers(asked.workload.shape, deployment.mapping)} - {()}
         (size,) = next(iter(sizes)) if len(sizes) == 1 and len(next(iter(sizes))) == 1 else (0,)
         if size > BLOCK:
             return _predict_blocks(asked, hardware, deployment, size)
@@ -367,13 +354,14 @@ def _prediction(
     min_nodes: Number,
     mapping: Placement,
 ) -> Prediction:
-    shape, traffic = asked.shape, asked.traffic
-    time = decode_time(hardware, shape, asked.stored, mapping, traffic)
+    workload = asked.workload
+    shape, traffic = workload.shape, workload.traffic
+    time = decode_time(hardware, workload, mapping)
     plain = time
     if deployment.draft_tokens:
         without = replace(traffic, draft_tokens=0)
-        plain = decode_time(hardware, shape, asked.stored, mapping, without)
-    fraction = memory_fraction(hardware, shape, asked.stored, mapping)
+        plain = decode_time(hardware, replace(workload, traffic=without), mapping)
+    fraction = memory_fraction(hardware, workload.memory, mapping)
     fits = (np.asarray(fraction) <= 1.0) & (mapping.nodes(shape.layers) <= np.asarray(nodes))
     assert traffic.outside_bits is not None
     return Prediction(
@@ -389,7 +377,7 @@ def _prediction(
         mapping=mapping,
         time=time,
         plain_time=plain,
-        memory=asked.stored,
+        memory=workload.memory,
         memory_fraction=fraction,
         fits=bool(fits) if np.ndim(fits) == 0 else fits,
     )
@@ -459,17 +447,17 @@ def _predict_blocks(
         joined["plain_time"] = joined["time"]
     return replace(
         found[0],
-        shape=asked.shape,
+        shape=asked.workload.shape,
         deployment=deployment,
-        memory=asked.stored,
+        memory=asked.workload.memory,
         **joined,
         speed_=(joined_speed[0], joined_speed[1], joined_speed[2]),
     )
 
 
 def _predict_arrays(asked: _Asked, hardware: Hardware, deployment: Deployment) -> Prediction:
-    min_nodes, smallest = fewest(hardware, asked.shape, asked.stored)
-    layers = np.asarray(asked.shape.layers, dtype=float)
+    min_nodes, smallest = fewest(hardware, asked.workload.memory)
+    layers = np.asarray(asked.workload.shape.layers, dtype=float)
     nodes: FloatArray
     if deployment.nodes is None:
         mapping = deployment.forced(layers) or smallest
@@ -481,8 +469,8 @@ def _predict_arrays(asked: _Asked, hardware: Hardware, deployment: Deployment) -
 
 
 def _predict_one(asked: _Asked, hardware: Hardware, deployment: Deployment) -> Prediction:
-    shape, stored = asked.shape, asked.stored
-    least = fewest_nodes(hardware, shape, stored)
+    shape = asked.workload.shape
+    least = fewest_nodes(hardware, asked.workload.memory)
     min_nodes = np.inf if least is None else float(least)
     layers = int(float(shape.layers))
     mapping = deployment.forced(layers)
@@ -491,7 +479,7 @@ def _predict_one(asked: _Asked, hardware: Hardware, deployment: Deployment) -> P
         return _prediction(asked, hardware, deployment, nodes, min_nodes, mapping)
     # Where no number of nodes is enough, one layer each is the least too full.
     nodes = deployment.nodes or (layers if least is None else least)
-    found = candidates(hardware, shape, stored, asked.traffic, nodes)
+    found = candidates(hardware, asked.workload, nodes)
     score = np.where(found.fits, found.time.total, np.inf)
     best = int(np.argmin(score if found.fits.any() else found.fraction))
     mapping, _ = found.at(best)

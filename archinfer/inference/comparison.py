@@ -18,14 +18,13 @@ from archinfer.inference.generative import NO_SPECULATION, drawn_speculation, no
 from archinfer.inference.importance import normal_points
 from archinfer.inference.posterior import Posterior, resampled
 from archinfer.inference.statistics import log_density
-from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, ModelShape
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
 from archinfer.physics.placement import best_mapping, min_nodes, traffic_of
 from archinfer.physics.speculation import speculative_time
-from archinfer.physics.terms import TokenTime, Traffic
-from archinfer.physics.work import Memory, memory
+from archinfer.physics.terms import TokenTime
+from archinfer.physics.workload import Workload
 
 CAUSES = ("depth", "active bytes", "links", "queue", "speculation", "unexplained")
 _SPARE = 2.5
@@ -111,10 +110,8 @@ def _reference_accepted(
         )
         each_s = speculative_time(
             question.hardware,
-            deployed.shape,
-            deployed.stored,
+            deployed.workload,
             deployed.mapping,
-            deployed.traffic,
             acceptance[:, None],
             draft_s[:, None],
         )
@@ -135,9 +132,7 @@ def _reference_accepted(
 
 @dataclass(frozen=True, slots=True)
 class _Deployed:
-    shape: ModelShape
-    stored: Memory
-    traffic: Traffic
+    workload: Workload
     mapping: Placement
     time: TokenTime
 
@@ -199,10 +194,8 @@ def compare_with(
         "queue": d.queue_s[kept],
     }
     parts = {cause: (unknown[cause] - known[cause]) / mean_s for cause in known}
-    bits = weight_format(weights).bits
-    traffic = traffic_of(asked, weights, None)
-    stored = memory(reference, asked.context_tokens, 1, bits, asked.kv_bits)
-    deployed = _Deployed(reference, stored, traffic, mapping, time)
+    workload = Workload(reference, traffic_of(asked, weights, None))
+    deployed = _Deployed(workload, mapping, time)
     accepted, gained, chance = np.empty((3, len(kept)))
     for k, (_, factor, _) in enumerate(question.softwares):
         runs = np.flatnonzero(d.software[kept] == k)

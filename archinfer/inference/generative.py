@@ -22,17 +22,15 @@ from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, ModelShape, Number
 from archinfer.physics.decode import (
-    TokenTime,
-    Traffic,
     decode_time,
     log_sd,
-    memory_fraction,
     throughput,
 )
 from archinfer.physics.mapping import Placement
 from archinfer.physics.placement import fewest
 from archinfer.physics.speculation import SpeculationLaw, speculative_time
-from archinfer.physics.work import Memory, memory
+from archinfer.physics.terms import TokenTime, memory_fraction
+from archinfer.physics.workload import Memory, Traffic, Workload
 from archinfer.solver.question import Question, Range, what_rounds_to
 from archinfer.solver.region import LAYERS_MAX, widest_group
 
@@ -219,19 +217,19 @@ class GenerativeModel:
         # An array of rules: the family's formulas broadcast over it.
         return replace(self.question.rules, attention=kind, params_per_layer=cast(float, per_layer))
 
-    def _traffic(self, batch: Batch, mine: Index, shape: ModelShape) -> tuple[Memory, Traffic]:
+    def _workload(self, batch: Batch, mine: Index, shape: ModelShape) -> Workload:
         q = self.question
         form = batch.weights[mine].astype(np.intp)
-        users = batch.concurrency[mine]
-        stored = memory(shape, q.context_tokens, users, self.bits[form], q.kv_bits)
-        return stored, Traffic(
+        traffic = Traffic(
             batch.context_tokens[mine],
-            users,
+            batch.concurrency[mine],
             self.bits[form],
             None,
             q.kv_bits,
             weights_only=self.weights_only[form],
+            held_context_tokens=q.context_tokens,
         )
+        return Workload(shape, traffic)
 
     def _deploy(
         self,
@@ -250,15 +248,15 @@ class GenerativeModel:
         layers = batch.layers[mine]
         dense = batch.moe[mine] == 0.0
         shape = family_shape(total, active, layers, self._rules(kind, per_layer), dense)
-        stored, traffic = self._traffic(batch, mine, shape)
+        workload = self._workload(batch, mine, shape)
         if q.hardware.spatial:
-            mapping, log_nodes = self._spatial_nodes(shape, stored, layers, z[:, _FILL], limits)
+            mapping, log_nodes = self._spatial_nodes(workload.memory, layers, z[:, _FILL], limits)
             time = None
             if speed:
-                time = decode_time(q.hardware, shape, stored, mapping, traffic)
+                time = decode_time(q.hardware, workload, mapping)
         else:
             mapping, log_nodes, time = self._temporal_nodes(
-                shape, stored, layers, traffic, z[:, _FILL], limits, speed
+                workload, layers, z[:, _FILL], limits, speed
             )
         batch.put(
             mine,
@@ -302,7 +300,7 @@ class GenerativeModel:
                 self._rules(kind, per_layer[at][:, None]),
                 batch.moe[row] == 0.0,
             )
-            stored, traffic = self._traffic(batch, row, shape)
+            workload = self._workload(batch, row, shape)
             count = (len(mine),)
             placed = Placement(
                 np.broadcast_to(mapping.layers_per_stage, count)[at][:, None],
@@ -310,10 +308,8 @@ class GenerativeModel:
             )
             each_s = speculative_time(
                 q.hardware,
-                shape,
-                stored,
+                workload,
                 placed,
-                traffic,
                 acceptance[at][:, None],
                 draft_s[at][:, None],
             )
@@ -322,15 +318,10 @@ class GenerativeModel:
         return np.where(used, self.law.spread_log_sd, 0.0)
 
     def _spatial_nodes(
-        self,
-        shape: ModelShape,
-        stored: Memory,
-        layers: FloatArray,
-        z: FloatArray,
-        limits: tuple[int, int],
+        self, stored: Memory, layers: FloatArray, z: FloatArray, limits: tuple[int, int]
     ) -> tuple[Placement, FloatArray]:
         low, high = limits
-        least = fewest(self.question.hardware, shape, stored)[0]
+        least = fewest(self.question.hardware, stored)[0]
         fits = np.isfinite(least)
         needed = np.where(fits, least, layers)
         # Those in use are ceil(L / m), m = ceil(L / bought): no more than `high` where m is at
@@ -357,17 +348,15 @@ class GenerativeModel:
 
     def _temporal_nodes(
         self,
-        shape: ModelShape,
-        stored: Memory,
+        workload: Workload,
         layers: FloatArray,
-        traffic: Traffic,
         z: FloatArray,
         limits: tuple[int, int],
         speed: bool,
     ) -> tuple[Placement, FloatArray, TokenTime | None]:
         hardware = self.question.hardware
         low, high = limits
-        least = np.maximum(fewest(hardware, shape, stored)[0], low)
+        least = np.maximum(fewest(hardware, workload.memory)[0], low)
         possible = least <= high
         room = np.where(possible, (high + 1.0) / np.minimum(least, high), 2.0)
         there = np.floor(np.minimum(least, high) * room ** (ndtr(z) * (1.0 - 1e-9)))
@@ -378,10 +367,10 @@ class GenerativeModel:
         while size <= min(high, widest_group(hardware)):
             stages = np.clip(np.floor(there / size), 1.0, layers)
             mine = Placement(np.ceil(layers / stages), size)
-            taken = np.asarray(memory_fraction(hardware, shape, stored, mine))
+            taken = np.asarray(memory_fraction(hardware, workload.memory, mine))
             fits = (size <= there) & (taken <= 1.0)
             if np.any(fits):
-                seconds = decode_time(hardware, shape, stored, mine, traffic).total
+                seconds = decode_time(hardware, workload, mine).total
                 better = fits & (np.asarray(seconds) < best_s)
                 best_s = np.where(better, seconds, best_s)
                 per_stage = np.where(better, mine.layers_per_stage, per_stage)
@@ -389,7 +378,7 @@ class GenerativeModel:
             size *= 2.0
         mapping = Placement(per_stage, group)
         log_p = np.where(possible & np.isfinite(best_s), 0.0, -np.inf)
-        time = decode_time(hardware, shape, stored, mapping, traffic) if speed else None
+        time = decode_time(hardware, workload, mapping) if speed else None
         return mapping, log_p, time
 
     def _speed(self, batch: Batch, mine: Index, time: TokenTime, spread: Number) -> None:

@@ -14,28 +14,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archinfer.models.shape import ModelShape, Number
+from archinfer.models.shape import Number
 from archinfer.physics.mapping import Placement
 from archinfer.physics.spatial import spatial_time
 from archinfer.physics.temporal import temporal_time
-from archinfer.physics.terms import TERMS, TokenTime, Traffic, memory_fraction
-from archinfer.physics.work import Memory
+from archinfer.physics.terms import TokenTime
+from archinfer.physics.workload import Workload
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware
-
-__all__ = [
-    "TERMS",
-    "Z90",
-    "TokenTime",
-    "Traffic",
-    "decode_time",
-    "log_sd",
-    "memory_fraction",
-    "speed_range",
-    "throughput",
-    "tokens_per_s",
-]
 
 Z90 = 1.6448536269514722
 """Standard normal quantile of 0.95: 5 % of the mass lies beyond it on each side."""
@@ -43,20 +30,16 @@ Z90 = 1.6448536269514722
 
 def decode_time(
     hardware: Hardware,
-    shape: ModelShape,
-    memory: Memory,
+    workload: Workload,
     mapping: Placement,
-    traffic: Traffic,
     side: Number | None = None,
 ) -> TokenTime:
     """Time of one decode pass of one user.
 
     Args:
         hardware: profile; its constants may be arrays.
-        shape: the model; fields may be arrays.
-        memory: bytes stored (`archinfer.physics.work.memory` of the same shape and traffic).
+        workload: the model and what is asked of it; fields may be arrays.
         mapping: layers per stage and tensor-parallel group.
-        traffic: context, users, formats.
         side: side of every layer's region in cores, where it is known (spatial only);
             None: the fastest side that holds the layer's bytes.
 
@@ -64,8 +47,8 @@ def decode_time(
         Terms in seconds, of the broadcast shape of all inputs.
     """
     if hardware.execution == "spatial":
-        return spatial_time(hardware, shape, memory, mapping, traffic, side)
-    return temporal_time(hardware, shape, mapping, traffic)
+        return spatial_time(hardware, workload, mapping, side)
+    return temporal_time(hardware, workload, mapping)
 
 
 def tokens_per_s(time: TokenTime, accepted_tokens: Number = 1.0) -> Number:

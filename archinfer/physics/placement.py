@@ -10,26 +10,15 @@ from numpy.typing import NDArray
 
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, ModelShape, Number
-from archinfer.physics.decode import decode_time, memory_fraction
+from archinfer.physics.decode import decode_time
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
-from archinfer.physics.terms import TokenTime, Traffic
-from archinfer.physics.work import Memory, memory
+from archinfer.physics.terms import TokenTime, memory_fraction
+from archinfer.physics.workload import Memory, Traffic, Workload
 from archinfer.solver.region import mappings, widest_group
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware
-
-__all__ = [
-    "Candidates",
-    "best_mapping",
-    "candidates",
-    "fewest",
-    "fewest_nodes",
-    "min_nodes",
-    "take_time",
-    "traffic_of",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +66,10 @@ def take_time(time: TokenTime, index: int, count: int) -> TokenTime:
     return TokenTime(**terms, scaling={name: one(v) for name, v in time.scaling.items()})
 
 
-def candidates(
-    hardware: Hardware, shape: ModelShape, stored: Memory, traffic: Traffic, nodes: int
-) -> Candidates:
+def candidates(hardware: Hardware, workload: Workload, nodes: int) -> Candidates:
     """Every way to place the model's whole layers on at most `nodes` nodes."""
     layers, per_stage, group = mappings(
-        np.array([float(shape.layers)]),
+        np.array([float(workload.shape.layers)]),
         nodes,
         widest_group(hardware),
     )
@@ -90,8 +77,8 @@ def candidates(
     return Candidates(
         mapping,
         np.asarray(mapping.nodes(layers), dtype=float),
-        decode_time(hardware, shape, stored, mapping, traffic),
-        np.asarray(memory_fraction(hardware, shape, stored, mapping), dtype=float),
+        decode_time(hardware, workload, mapping),
+        np.asarray(memory_fraction(hardware, workload.memory, mapping), dtype=float),
     )
 
 
@@ -115,17 +102,6 @@ def traffic_of(deployment: Deployment, weights: str, outside_bits: float | None)
     )
 
 
-def _stored(shape: ModelShape, traffic: Traffic) -> Memory:
-    return memory(
-        shape,
-        traffic.context_tokens,
-        traffic.concurrency,
-        traffic.weight_bits,
-        traffic.kv_bits,
-        traffic.outside_bits,
-    )
-
-
 def best_mapping(
     hardware: Hardware,
     shape: ModelShape,
@@ -145,19 +121,20 @@ def best_mapping(
         full.
     """
     traffic = traffic_of(deployment, deployment.weights or "bf16", outside_bits)
-    stored = _stored(shape, traffic)
+    workload = Workload(shape, traffic)
+    stored = workload.memory
     forced = deployment.forced(shape.layers)
     if forced is not None:
-        fraction = memory_fraction(hardware, shape, stored, forced)
+        fraction = memory_fraction(hardware, stored, forced)
         there = np.inf if deployment.nodes is None else deployment.nodes
         fits = bool(fraction <= 1.0 and forced.nodes(shape.layers) <= there)
-        return forced, decode_time(hardware, shape, stored, forced, traffic), fits
+        return forced, decode_time(hardware, workload, forced), fits
     nodes = deployment.nodes
     if nodes is None:
-        fewest = fewest_nodes(hardware, shape, stored)
+        fewest = fewest_nodes(hardware, stored)
         # Where no number of nodes is enough, one layer each is the least too full.
         nodes = int(shape.layers) if fewest is None else fewest
-    found = candidates(hardware, shape, stored, traffic, nodes)
+    found = candidates(hardware, workload, nodes)
     fits = bool(found.fits.any())
     score = np.where(found.fits, found.time.total, np.inf) if fits else found.fraction
     mapping, time = found.at(int(np.argmin(score)))
@@ -176,26 +153,26 @@ def min_nodes(
     of one tensor-parallel group share each layer.
     """
     traffic = traffic_of(deployment, deployment.weights or "bf16", outside_bits)
-    return fewest_nodes(hardware, shape, _stored(shape, traffic))
+    return fewest_nodes(hardware, Workload(shape, traffic).memory)
 
 
-def fewest_nodes(hardware: Hardware, shape: ModelShape, stored: Memory) -> int | None:
+def fewest_nodes(hardware: Hardware, stored: Memory) -> int | None:
     """`min_nodes` of what is stored."""
-    nodes, _ = fewest(hardware, shape, stored)
+    nodes, _ = fewest(hardware, stored)
     return int(nodes) if np.isfinite(nodes) else None
 
 
-def fewest(hardware: Hardware, shape: ModelShape, stored: Memory) -> tuple[FloatArray, Placement]:
+def fewest(hardware: Hardware, stored: Memory) -> tuple[FloatArray, Placement]:
     """Fewest nodes that hold each model, and its layers spread evenly over them.
 
     Args:
         hardware: profile.
-        shape, stored: numbers or arrays that broadcast together.
+        stored: numbers or arrays that broadcast together.
 
     Returns:
         Nodes (inf where no number is enough; there the mapping has one layer a stage), mapping.
     """
-    layers = np.asarray(shape.layers, dtype=float)
+    layers = np.asarray(stored.layers, dtype=float)
     groups = [1.0]
     while groups[-1] * 2.0 <= widest_group(hardware):
         groups.append(groups[-1] * 2.0)
@@ -204,9 +181,9 @@ def fewest(hardware: Hardware, shape: ModelShape, stored: Memory) -> tuple[Float
     for group in groups:
         if group >= np.max(nodes):
             break
-        one = memory_fraction(hardware, shape, stored, Placement(1.0, group))
+        one = memory_fraction(hardware, stored, Placement(1.0, group))
         held = np.clip(np.floor(1.0 / np.asarray(one, dtype=float) * (1.0 + 1e-12)), 1.0, layers)
-        taken = memory_fraction(hardware, shape, stored, Placement(held, group))
+        taken = memory_fraction(hardware, stored, Placement(held, group))
         # Rounding may have let one layer too many in.
         held = np.where((taken > 1.0) & (held > 1.0), held - 1.0, held)
         used = np.where(np.asarray(one) <= 1.0, Placement(held, group).nodes(layers), np.inf)

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archinfer.models.shape import DENSE_CHAIN, FloatArray, ModelShape, Number
+from archinfer.models.shape import DENSE_CHAIN, FloatArray, Number
 from archinfer.physics.mapping import Placement
-from archinfer.physics.terms import TokenTime, Traffic, links_s, memory_fraction
-from archinfer.physics.work import Memory, attention_macs, layer_work
+from archinfer.physics.terms import TokenTime, links_s, memory_fraction
+from archinfer.physics.workload import Workload, attention_macs, layer_work
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware
-
-__all__ = ["HEAD_REDUCTIONS", "all_reduce_cycles", "best_side", "region_side", "spatial_time"]
 
 HEAD_REDUCTIONS = 3
 """Dependent all-reduces after the last layer: final norm, logits, arg-max over the vocabulary."""
@@ -70,17 +68,16 @@ def region_side(
 
 def spatial_time(
     hardware: Hardware,
-    shape: ModelShape,
-    memory: Memory,
+    workload: Workload,
     mapping: Placement,
-    traffic: Traffic,
     side: Number | None,
 ) -> TokenTime:
     """Time of one decode pass by term; arguments as `archinfer.physics.decode.decode_time`."""
+    shape, traffic = workload.shape, workload.traffic
     cycle_s = 1.0 / hardware.clock_hz
     side_high = np.sqrt(hardware.cores / mapping.layers_per_stage)
     # The layer's bytes fill this share of the region that it may have.
-    filled = memory_fraction(hardware, shape, memory, mapping)
+    filled = memory_fraction(hardware, workload.memory, mapping)
     side_low = np.maximum(side_high * np.sqrt(np.minimum(filled, 1.0)), 1.0)
     # A core reads `read_bytes` a cycle and multiplies at its peak at best, less what the profile's
     # efficiencies take off; the measured cycles per weight are above both on every known wafer.
@@ -102,9 +99,7 @@ def spatial_time(
     slowest: Number = 0.0
     sides: list[Number] = []
     for group in shape.groups:
-        done = layer_work(
-            group, traffic.context_tokens, tokens, traffic.weight_bits, traffic.kv_bits
-        )
+        done = layer_work(group, traffic, tokens)
         weight_cycles = work_cycles(done.weight_params, done.weight_bytes)
         macs = attention_macs(group, traffic.context_tokens)
         # Drafted tokens share one read of the cache but each has its own products.
@@ -134,8 +129,7 @@ def spatial_time(
         slowest = np.maximum(slowest, one_layer + hardware.fixed_time_per_layer_s)
         sides.append(group_side)
 
-    outside_bits = traffic.weight_bits if traffic.outside_bits is None else traffic.outside_bits
-    head_cycles = work_cycles(shape.head_params, shape.head_params * outside_bits / 8.0)
+    head_cycles = work_cycles(shape.head_params, shape.head_params * traffic.head_bits / 8.0)
     head_side = (
         region_side(
             HEAD_REDUCTIONS,

@@ -17,16 +17,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archinfer.models.shape import FloatArray, ModelShape, Number
+from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.deployment import DRAFTS_MOST
-from archinfer.physics.terms import Traffic
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware
     from archinfer.physics.mapping import Placement
-    from archinfer.physics.work import Memory
-
-__all__ = ["DRAFTS", "SpeculationLaw", "speculative_time", "tokens_per_pass"]
+    from archinfer.physics.workload import Workload
 
 DRAFTS = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, DRAFTS_MOST])
 """Numbers of drafted tokens that a service chooses from."""
@@ -63,10 +60,8 @@ def tokens_per_pass(acceptance: Number, draft_tokens: Number) -> Number:
 
 def speculative_time(
     hardware: Hardware,
-    shape: ModelShape,
-    memory: Memory,
+    workload: Workload,
     mapping: Placement,
-    traffic: Traffic,
     acceptance: Number,
     draft_time_s: Number,
     side: Number | None = None,
@@ -76,8 +71,7 @@ def speculative_time(
     Args:
         hardware, mapping, acceptance, draft_time_s: numbers, or arrays that broadcast together
             and whose last axis has length 1 (the number of drafts is laid along it).
-        shape, memory, traffic: as `decode.decode_time`; `traffic.draft_tokens` is not
-            looked at.
+        workload: as `decode.decode_time`; its `draft_tokens` are not looked at.
         side: as `decode.decode_time`.
 
     Returns:
@@ -85,8 +79,8 @@ def speculative_time(
     """
     from archinfer.physics.decode import decode_time
 
-    drafting = replace(traffic, draft_tokens=DRAFTS)
-    time = decode_time(hardware, shape, memory, mapping, drafting, side)
+    drafting = replace(workload.traffic, draft_tokens=DRAFTS)
+    time = decode_time(hardware, replace(workload, traffic=drafting), mapping, side)
     # The cost model's own price of a draft gives way to the one asked for.
     verify_s = time.total - time.draft
     each = (verify_s + DRAFTS * draft_time_s) / tokens_per_pass(acceptance, DRAFTS)

@@ -3,7 +3,7 @@
     T = sum over layers( bytes / (g B e) + unpacking + fixed + 2 t_sync(g) ) + crossings + head
 
 - Every node of a group of g reads a g-th of each layer's weights. A KV cache splits by whole
-  heads (`work.node_share`); a latent cache is on each node.
+  heads (`workload.node_share`); a latent cache is on each node.
 - Each layer waits for two all-reduces: their latency grows with the group, and more once the
   group leaves its scale-up domain; their payload counts for large batches.
 - The fixed time of a layer is that of its kernels, whatever their bytes: in proportion to the
@@ -26,23 +26,21 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from archinfer.models.shape import DENSE_CHAIN, FloatArray, LayerGroup, ModelShape, Number
+from archinfer.models.shape import DENSE_CHAIN, FloatArray, LayerGroup, Number
 from archinfer.physics.mapping import Placement
-from archinfer.physics.terms import TokenTime, Traffic, links_s
-from archinfer.physics.work import ACTIVATION_BYTES, experts_hit, layer_work, node_share
+from archinfer.physics.terms import TokenTime, links_s
+from archinfer.physics.workload import (
+    ACTIVATION_BYTES,
+    Traffic,
+    Workload,
+    cache_read_bytes,
+    experts_hit,
+    layer_work,
+    node_share,
+)
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware
-
-__all__ = [
-    "UNPACK_INSTRUCTIONS",
-    "busiest_experts",
-    "payload_s",
-    "peak_flops_for",
-    "sync_latency_s",
-    "temporal_time",
-    "unpack_s_per_weight",
-]
 
 UNPACK_INSTRUCTIONS = 2.0
 """Vector instructions for one weight that is narrower than its product: one takes the bits out of
@@ -190,11 +188,8 @@ def _layer(rates: _Rates, group: LayerGroup, traffic: Traffic, batch: Number, ma
     hardware, g = rates.hardware, rates.group
     tokens = batch * (1.0 + traffic.draft_tokens)
     hit = experts_hit(group.even_experts, group.experts_per_token, tokens)
-    one = layer_work(
-        group, traffic.context_tokens, tokens, traffic.weight_bits, traffic.kv_bits, hit
-    )
-    shared_bits = traffic.weight_bits if group.shared_bits is None else group.shared_bits
-    routed_bits = traffic.weight_bits if group.routed_bits is None else group.routed_bits
+    one = layer_work(group, traffic, tokens, hit)
+    shared_bits, routed_bits = traffic.layer_bits(group)
     routed_read = group.routed_params * (hit / group.experts)
     unpack = (
         group.shared_params * unpack_s_per_weight(hardware, shared_bits, traffic.weights_only)
@@ -261,10 +256,9 @@ def _is_routed(group: LayerGroup) -> NDArray[np.bool_]:
     return np.asarray(np.asarray(group.routed_params) > 0.0)
 
 
-def temporal_time(
-    hardware: Hardware, shape: ModelShape, mapping: Placement, traffic: Traffic
-) -> TokenTime:
+def temporal_time(hardware: Hardware, workload: Workload, mapping: Placement) -> TokenTime:
     """Time of one decode pass by term; arguments as `archinfer.physics.decode.decode_time`."""
+    shape, traffic = workload.shape, workload.traffic
     g = mapping.tensor_parallel
     stages = mapping.stages(shape.layers)
     # Users are spread over the stages, which work on different ones at a time.
@@ -293,7 +287,7 @@ def temporal_time(
         (group.count * np.where(_is_routed(group), one.fixed, 0.0) for group, one in layers),
         start=0.0,
     )
-    outside_bits = traffic.weight_bits if traffic.outside_bits is None else traffic.outside_bits
+    outside_bits = traffic.head_bits
     head_read = shape.head_params * (outside_bits / 8.0) / (rates.read_bytes_per_s * g)
     only = traffic.weights_only
     head_unpack = shape.head_params * unpack_s_per_weight(hardware, outside_bits, only) / g
@@ -364,8 +358,7 @@ def _kv_bytes(group: LayerGroup, traffic: Traffic, batch: Number, group_size: Nu
     """
     read: Number = 0.0
     for cache in group.caches:
-        alone = LayerGroup(count=1.0, shared_params=0.0, caches=(cache,))
-        whole = layer_work(alone, traffic.context_tokens, batch, 0.0, traffic.kv_bits).kv_read_bytes
+        whole = batch * cache_read_bytes(cache, traffic)
         read = read + whole * node_share(cache.shards, group_size)
     state_bytes = 2.0 * batch * group.state_bytes  # read, and written back
     return read + state_bytes * node_share(group.state_shards, group_size)

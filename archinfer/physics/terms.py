@@ -1,4 +1,4 @@
-"""What a cost model is asked (`Traffic`) and answers (`TokenTime`), and what all of them share."""
+"""What a cost model answers (`TokenTime`), and the terms that all of them share."""
 
 from __future__ import annotations
 
@@ -7,30 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from archinfer.models.shape import ModelShape, Number
+from archinfer.models.shape import Number
 from archinfer.physics.mapping import Placement
-from archinfer.physics.work import ACTIVATION_BYTES, Memory
+from archinfer.physics.workload import ACTIVATION_BYTES, Memory
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware
-
-__all__ = ["TERMS", "TokenTime", "Traffic", "links_s", "memory_fraction"]
-
-
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """What a decode pass has to serve: context, users and number formats."""
-
-    context_tokens: Number = 8000
-    concurrency: Number = 1
-    weight_bits: Number = 16
-    outside_bits: Number | None = None
-    kv_bits: float = 16
-    draft_tokens: Number = 0
-    weights_only: bool | NDArray[np.bool_] = False
-    """No product takes weights of this format (`archinfer.models.formats`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +58,14 @@ class TokenTime:
 TERMS = ("weights", "kv", "compute", "reductions", "fixed", "links", "head", "queue", "draft")
 
 
-def memory_fraction(
-    hardware: Hardware, shape: ModelShape, memory: Memory, mapping: Placement
-) -> Number:
+def memory_fraction(hardware: Hardware, memory: Memory, mapping: Placement) -> Number:
     """Share of the fullest node's usable memory that is taken (above 1: does not fit).
 
     Bytes are spread evenly over the layers, and a stage holds `layers_per_stage` whole ones:
     m (held / L) / (g * usable), with the copies of the cache that a group of g holds.
     """
     held = memory.held(mapping.tensor_parallel)
-    stage_bytes = held / shape.layers * mapping.layers_per_stage
+    stage_bytes = held / memory.layers * mapping.layers_per_stage
     return stage_bytes / (mapping.tensor_parallel * hardware.usable_bytes)
 
 

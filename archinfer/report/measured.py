@@ -222,17 +222,12 @@ def _residuals(found: Calibration) -> Panel:
 
 
 def _roofline(found: Calibration) -> Panel:
-    from archinfer.calibration.design import BITS
-    from archinfer.physics.work import work
-
     read, peak = found.host.read_bytes_per_s / GIGA, found.host.matmul_flops_per_s / GIGA
     series: list[Mark] = []
     intensities: list[float] = []
     rates: list[float] = []
     for label, colour, marker, points in _parts(found):
-        done = [
-            work(p.point.shape, p.point.context_tokens, p.point.batch, BITS, BITS) for p in points
-        ]
+        done = [p.point.workload.work(p.point.batch) for p in points]
         moved = [float(w.weight_bytes + w.kv_read_bytes + w.kv_write_bytes) for w in done]
         at = [float(w.flops) / b for w, b in zip(done, moved, strict=True)]
         rate = [

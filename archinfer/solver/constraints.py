@@ -17,17 +17,10 @@ from numpy.typing import NDArray
 
 from archinfer.models.family import family_shape
 from archinfer.models.shape import FloatArray, ModelShape, Number
-from archinfer.physics.decode import (
-    Z90,
-    TokenTime,
-    Traffic,
-    decode_time,
-    log_sd,
-    memory_fraction,
-    throughput,
-)
+from archinfer.physics.decode import Z90, decode_time, log_sd, throughput
 from archinfer.physics.mapping import Placement
-from archinfer.physics.work import Memory, memory
+from archinfer.physics.terms import TokenTime, memory_fraction
+from archinfer.physics.workload import Memory, Traffic, Workload
 from archinfer.solver.question import Question
 
 __all__ = ["HIDDEN_FLOOR", "Candidate", "Constraint", "constraints", "slacks"]
@@ -84,21 +77,8 @@ class Candidate:
         return family_shape(self.total, self.active, self.layers, self.question.rules, self.dense)
 
     @cached_property
-    def memory(self) -> Memory:
-        """Bytes stored over all nodes."""
-        q = self.question
-        return memory(
-            self.shape,
-            q.context_tokens,
-            q.concurrency,
-            self.weight_bits,
-            q.kv_bits,
-            self.outside_bits,
-        )
-
-    @cached_property
-    def time(self) -> TokenTime:
-        """Time of one decode pass by term."""
+    def workload(self) -> Workload:
+        """The model and what is asked of it."""
         q = self.question
         traffic = Traffic(
             q.context_tokens,
@@ -108,7 +88,17 @@ class Candidate:
             q.kv_bits,
             weights_only=self.weights_only,
         )
-        return decode_time(q.hardware, self.shape, self.memory, self.mapping, traffic)
+        return Workload(self.shape, traffic)
+
+    @property
+    def memory(self) -> Memory:
+        """Bytes stored over all nodes."""
+        return self.workload.memory
+
+    @cached_property
+    def time(self) -> TokenTime:
+        """Time of one decode pass by term."""
+        return decode_time(self.question.hardware, self.workload, self.mapping)
 
     @cached_property
     def log_sd(self) -> Number:
@@ -156,13 +146,13 @@ def _within(value: Number, low: float, high: float) -> Number:
 
 
 def _capacity(c: Candidate) -> Number:
-    taken = memory_fraction(c.question.hardware, c.shape, c.memory, c.mapping)
+    taken = memory_fraction(c.question.hardware, c.memory, c.mapping)
     return _log_ratio(1.0, taken)
 
 
 def _kv_cache(c: Candidate) -> Number:
     without = replace(c.memory, weights=0.0)
-    return _log_ratio(1.0, memory_fraction(c.question.hardware, c.shape, without, c.mapping))
+    return _log_ratio(1.0, memory_fraction(c.question.hardware, without, c.mapping))
 
 
 def _software(c: Candidate, end: int) -> tuple[float, Number]:

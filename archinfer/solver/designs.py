@@ -18,8 +18,9 @@ from archinfer.models.architecture import (
     MoE,
 )
 from archinfer.models.formats import weight_format
-from archinfer.physics.decode import TERMS, speed_range
+from archinfer.physics.decode import speed_range
 from archinfer.physics.mapping import Placement
+from archinfer.physics.terms import TERMS
 from archinfer.solver.constraints import Candidate, slacks
 from archinfer.solver.question import Question, what_rounds_to
 from archinfer.solver.region import Region, placements, solve

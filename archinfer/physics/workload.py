@@ -1,0 +1,273 @@
+"""What one decode pass reads, writes and computes, and what a deployment stores.
+
+Nothing here knows any hardware: counts of bytes and FLOPs only. FLOPs are those of matrix
+products (two per multiply-accumulate), attention scores and weighted sums included; element-wise
+work (norms, activations, rotary embedding, softmax) is not counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archinfer.models.shape import Cache, LayerGroup, ModelShape, Number
+
+ACTIVATION_BYTES = 2
+"""Bytes of one number of an activation: 16 bits, stored as well as sent."""
+
+ACTIVATION_VECTORS = 8
+"""Live vectors of hidden_size per token in flight: residual, normed input, query, key and value,
+attention output, gate and up of the feed-forward, its output (an upper bound for the usual
+shapes, since each expert is narrower than the hidden size it works on)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What is asked of a model: context, users, number formats, drafts."""
+
+    context_tokens: Number = 8000
+    """Tokens whose keys and values a step sees, the new one included."""
+    concurrency: Number = 1
+    """Sequences served at once; each keeps its own KV cache."""
+    weight_bits: Number = 16
+    """Bits of a weight, scales included, where a layer has none of its own."""
+    outside_bits: Number | None = None
+    """The same of embedding, head and final norm; None: `weight_bits`."""
+    kv_bits: float = 16
+    draft_tokens: Number = 0
+    """Drafted tokens that a pass verifies beside its own."""
+    weights_only: bool | NDArray[np.bool_] = False
+    """No product takes weights of this format (`archinfer.models.formats`)."""
+    held_context_tokens: Number | None = None
+    """Tokens of context that memory is kept for; None: `context_tokens`."""
+
+    @property
+    def head_bits(self) -> Number:
+        """Bits of one parameter outside the layers."""
+        return self.weight_bits if self.outside_bits is None else self.outside_bits
+
+    def layer_bits(self, group: LayerGroup) -> tuple[Number, Number]:
+        """Bits of one shared and of one routed parameter of a layer."""
+        return (
+            self.weight_bits if group.shared_bits is None else group.shared_bits,
+            self.weight_bits if group.routed_bits is None else group.routed_bits,
+        )
+
+
+def experts_hit(experts: Number, experts_per_token: Number, tokens: Number) -> Number:
+    """Distinct experts that `tokens` tokens use in one layer under even routing.
+
+    E (1 - (1 - k/E)^B): each token misses a given expert with probability 1 - k/E.
+    Real routers are skewed and hit fewer (`LayerGroup.evenness`).
+    """
+    return experts * (1.0 - (1.0 - experts_per_token / experts) ** tokens)
+
+
+def node_share(shards: Number, group: Number) -> Number:
+    """Part of a cache that the fullest of `group` nodes holds and reads: ceil(s / g) / s.
+
+    Tensor parallelism splits a cache by heads, and heads are whole: g nodes share s heads, and
+    where there are more nodes than heads each head has copies. A latent cache (s = 1) is on
+    every node; a cache without heads (s = inf) splits evenly.
+
+    Args:
+        shards: whole number of ways in which the cache can be split, or inf.
+        group: nodes that share a layer.
+    """
+    with np.errstate(invalid="ignore"):
+        heads = np.ceil(np.asarray(shards, dtype=float) / group) / shards
+    return np.where(np.isinf(shards), 1.0 / np.asarray(group, dtype=float), heads)
+
+
+def _tokens_read(cache: Cache, context_tokens: Number) -> Number:
+    return np.minimum(np.minimum(context_tokens, cache.window_tokens), cache.read_tokens)
+
+
+def _token_bytes(cache: Cache, kv_bits: float) -> Number:
+    """Bytes that one token adds to the cache of one layer."""
+    bits = kv_bits if cache.bits is None else cache.bits
+    return cache.values_per_token * (bits / 8.0)
+
+
+def cache_read_bytes(cache: Cache, traffic: Traffic) -> Number:
+    """Bytes of one layer's cache that one token reads."""
+    return _token_bytes(cache, traffic.kv_bits) * _tokens_read(cache, traffic.context_tokens)
+
+
+def attention_macs(group: LayerGroup, context_tokens: Number) -> Number:
+    """Multiply-accumulates of scores and weighted sum for one token in one layer."""
+    macs: Number = 0.0
+    for cache in group.caches:
+        macs = macs + cache.macs_per_token * _tokens_read(cache, context_tokens)
+    return macs
+
+
+def _weight_bytes(group: LayerGroup, routed_params: Number, traffic: Traffic) -> Number:
+    """Bytes of a layer's shared weights and of `routed_params` of its experts'."""
+    shared_bits, routed_bits = traffic.layer_bits(group)
+    return (group.shared_params * shared_bits + routed_params * routed_bits) / 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Bytes moved and FLOPs computed in one decode pass of a batch, by one layer or by all."""
+
+    weight_params: Number
+    """Parameters read (each distinct expert once)."""
+    weight_bytes: Number
+    kv_read_bytes: Number
+    kv_write_bytes: Number
+    flops: Number
+
+
+def layer_work(
+    group: LayerGroup, traffic: Traffic, batch: Number, hit: Number | None = None
+) -> Work:
+    """Work of one layer of `group` when `batch` sequences each add one token.
+
+    Args:
+        group: the layer; its own bits per parameter take the place of the traffic's.
+        traffic: context and number formats.
+        batch: sequences.
+        hit: distinct experts that the batch uses; None: the mean under routing as even as the
+            group's.
+    """
+    if hit is None:
+        hit = experts_hit(group.even_experts, group.experts_per_token, batch)
+    kv_read: Number = 0.0
+    kv_write: Number = 0.0
+    for cache in group.caches:
+        kv_read = kv_read + cache_read_bytes(cache, traffic)
+        kv_write = kv_write + _token_bytes(cache, traffic.kv_bits)
+    matrix_params = group.shared_params - group.vector_params + group.routed_active_params
+    routed_read = group.routed_params * (hit / group.experts)
+    return Work(
+        weight_params=group.shared_params + routed_read,
+        weight_bytes=_weight_bytes(group, routed_read, traffic),
+        kv_read_bytes=batch * (kv_read + group.state_bytes),
+        kv_write_bytes=batch * (kv_write + group.state_bytes),
+        flops=2.0 * batch * (matrix_params + attention_macs(group, traffic.context_tokens)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CacheBytes:
+    """KV cache or state of all layers and sequences that splits in one way."""
+
+    whole_bytes: Number
+    """Its bytes, each counted once."""
+    shards: Number
+    """Ways in which tensor parallelism can split it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes that a deployment stores, over all nodes."""
+
+    weights: Number
+    """Bytes of all parameters."""
+    caches: tuple[CacheBytes, ...]
+    """KV cache and recurrent state by the ways in which they split."""
+    other: Number
+    """Bytes of activations in flight."""
+    layers: Number
+    """Layers, over which all of it is spread evenly."""
+
+    @property
+    def kv(self) -> Number:
+        """KV cache and recurrent state, each byte counted once."""
+        return sum((c.whole_bytes for c in self.caches), start=0.0)
+
+    @property
+    def total(self) -> Number:
+        """Everything, each byte counted once."""
+        return self.weights + self.kv + self.other
+
+    def kv_held(self, group: Number) -> Number:
+        """KV cache and state that groups of `group` nodes hold, copies included.
+
+        Every node counts as much as the fullest one of its group: g * `node_share` of each cache.
+        """
+        return sum(
+            (c.whole_bytes * (group * node_share(c.shards, group)) for c in self.caches), start=0.0
+        )
+
+    def held(self, group: Number) -> Number:
+        """Everything, with the copies of the cache that groups of `group` nodes hold."""
+        return self.weights + self.kv_held(group) + self.other
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A model and what is asked of it."""
+
+    shape: ModelShape
+    traffic: Traffic
+
+    @cached_property
+    def memory(self) -> Memory:
+        """Bytes stored: weights, KV cache of every sequence, activations in flight.
+
+        Activations: `ACTIVATION_VECTORS` vectors of hidden_size at 16 bits for each sequence in
+        flight, at least one per layer, since every layer of a pipeline owns its buffers.
+        """
+        shape, traffic = self.shape, self.traffic
+        users = traffic.concurrency
+        in_layers = sum(g.count * _weight_bytes(g, g.routed_params, traffic) for g in shape.groups)
+        vectors = ACTIVATION_VECTORS * np.maximum(users, shape.layers)
+        return Memory(
+            weights=in_layers + shape.outside_params * traffic.head_bits / 8.0,
+            caches=tuple(
+                CacheBytes(users * c.whole_bytes, c.shards) for c in _caches(shape, traffic)
+            ),
+            other=vectors * shape.hidden_size * ACTIVATION_BYTES,
+            layers=shape.layers,
+        )
+
+    def work(self, batch: Number, hit: Number | None = None) -> Work:
+        """One whole pass: every layer, one embedding row per token, the head.
+
+        Args:
+            batch: sequences that each add one token.
+            hit: distinct experts used in each MoE layer; None: the even-routing mean.
+        """
+        shape, traffic = self.shape, self.traffic
+        layers = [
+            (g.count, layer_work(g, traffic, batch, hit if np.any(g.routed_params) else None))
+            for g in shape.groups
+        ]
+        row_params = batch * shape.hidden_size if np.any(shape.lookup_params) else 0.0
+        outside_params = shape.head_params + shape.extra_params + row_params
+        return Work(
+            weight_params=sum(n * w.weight_params for n, w in layers) + outside_params,
+            weight_bytes=sum(n * w.weight_bytes for n, w in layers)
+            + outside_params * (traffic.head_bits / 8.0),
+            kv_read_bytes=sum(n * w.kv_read_bytes for n, w in layers),
+            kv_write_bytes=sum(n * w.kv_write_bytes for n, w in layers),
+            flops=sum(n * w.flops for n, w in layers) + 2.0 * batch * shape.head_params,
+        )
+
+
+def _caches(shape: ModelShape, traffic: Traffic) -> list[CacheBytes]:
+    """KV cache and recurrent state of one sequence, those of equal shards together."""
+    found: list[CacheBytes] = []
+    held = traffic.held_context_tokens
+    context_tokens = traffic.context_tokens if held is None else held
+
+    def add(whole_bytes: Number, shards: Number) -> None:
+        for i, known in enumerate(found):
+            if known.shards is shards or np.array_equal(known.shards, shards):
+                found[i] = CacheBytes(known.whole_bytes + whole_bytes, shards)
+                return
+        found.append(CacheBytes(whole_bytes, shards))
+
+    for group in shape.groups:
+        for cache in group.caches:
+            tokens = np.minimum(context_tokens, cache.window_tokens)
+            add(group.count * (_token_bytes(cache, traffic.kv_bits) * tokens), cache.shards)
+        if np.any(group.state_bytes):
+            add(group.count * group.state_bytes, group.state_shards)
+    return found
