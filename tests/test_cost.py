@@ -309,10 +309,9 @@ def test_interval_is_first_order_propagation() -> None:
 
 def test_queue_is_the_slowest_stage_once_per_user() -> None:
     shape = family_shape(1e12, 4e10, 61.0, FamilyRules())
-    one = decode_time(WSE3, Workload(shape, Traffic(2000, 1, 8.0)), Placement(1.0))
     many = decode_time(WSE3, Workload(shape, Traffic(2000, 1000, 8.0)), Placement(1.0))
-    layer = (one.weights + one.kv + one.reductions + one.fixed) / 61
-    assert many.total == pytest.approx(1000 * max(layer, one.head))
+    layer = (many.weights + many.kv + many.reductions + many.fixed) / 61
+    assert many.total == pytest.approx(1000 * max(layer, many.head))
 
 
 def test_experts_hit() -> None:
