@@ -13,16 +13,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import minimize
 
 from archinfer.fitting.cases import Case, prepare_all
 from archinfer.fitting.observations import Observation
 from archinfer.fitting.prior import Prior, fit_prior
-from archinfer.hardware.profile import Hardware
+from archinfer.hardware.profile import Figure, Hardware
 from archinfer.inference.statistics import DEGREES, log_density
-from archinfer.models.shape import FloatArray
+from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.decode import decode_time
 from archinfer.physics.mapping import Placement
-from archinfer.physics.speculation import speculative_time
+from archinfer.physics.speculation import SpeculationLaw, speculative_time
 
 _SOFTWARE = "software:"
 _SPECULATION = ("spread", "acceptance", "draft_time", "probability")
@@ -33,23 +34,18 @@ Laplace covariance proper where a mixture makes the maximum flat."""
 
 @dataclass(frozen=True)
 class FitModel:
-    """Speeds as a function of parameters, for one profile.
-
-    Attributes:
-        hardware: the profile.
-        names: the parameters: constants by their profile key (logarithms), `software:NAME`
-            (logarithm of a speed ratio), `noise` (logarithm), and, where any row may have used
-            speculation, `spread`, `draft_time` (logarithms), `acceptance`, `probability`
-            (log-odds).
-        constants: how many of them are constants of the profile.
-        mean, sd: the prior.
-    """
+    """Speeds as a function of parameters, for one profile."""
 
     hardware: Hardware
     names: tuple[str, ...]
+    """Constants by their profile key (logarithms), `software:NAME` (logarithm of a speed ratio),
+    `noise` (logarithm), and, where any row may have used speculation, `spread`, `draft_time`
+    (logarithms), `acceptance`, `probability` (log-odds)."""
     constants: int
+    """How many of them are constants of the profile."""
     mean: FloatArray
     sd: FloatArray
+    """Of the prior."""
 
     @classmethod
     def of(
@@ -90,80 +86,79 @@ class FitModel:
         Returns:
             Centre and scale of log(tokens/s), and logarithm of the chance, each (n, ways).
         """
-        n, ways = len(theta), len(case.nodes)
-        values = {
-            name: np.exp(theta[:, i])[:, None]
-            for i, name in enumerate(self.names[: self.constants])
-        }
-        shift: FloatArray = np.zeros((n, 1))
-        if case.row.software is not None and _SOFTWARE + case.row.software in self.names:
-            shift = self.column(theta, _SOFTWARE + case.row.software)
+        shape = (len(theta), len(case.nodes))
+        row = case.row
+        level: FloatArray = np.zeros((len(theta), 1))
+        if row.software is not None and _SOFTWARE + row.software in self.names:
+            level = self.column(theta, _SOFTWARE + row.software)
         noise = np.exp(self.column(theta, "noise"))
-        weight = np.broadcast_to(case.log_weight, (n, ways))
-        used = case.row.speculative
-        if case.row.draft_tokens is not None and case.row.accepted_tokens is not None:
-            time = decode_time(
-                self.hardware.with_constants(values),
-                replace(
-                    case.workload,
-                    traffic=replace(case.workload.traffic, draft_tokens=case.row.draft_tokens),
-                ),
-                case.mapping,
-                case.side,
-            ).total
-            centre = shift + np.log(case.row.accepted_tokens)
-            return (
-                centre - np.log(np.broadcast_to(time, (n, ways))),
-                np.broadcast_to(noise, (n, ways)),
-                weight,
+        ways: list[tuple[FloatArray, FloatArray, FloatArray]] = []
+
+        def add(time: Number, scale: FloatArray, log_gain: Number, log_chance: Number) -> None:
+            centre = level + log_gain - np.log(np.broadcast_to(time, shape))
+            chance = np.broadcast_to(case.log_weight, shape) - log_chance
+            ways.append((centre, np.broadcast_to(scale, shape), chance))
+
+        if row.draft_tokens is not None and row.accepted_tokens is not None:
+            add(
+                self._pass_s(theta, case, row.draft_tokens), noise, np.log(row.accepted_tokens), 0.0
             )
-        centres: list[FloatArray] = []
-        scales: list[FloatArray] = []
-        chances: list[FloatArray] = []
-        if used is not True:
-            time = decode_time(
-                self.hardware.with_constants(values),
-                case.workload,
-                case.mapping,
-                case.side,
-            ).total
-            centres.append(shift - np.log(np.broadcast_to(time, (n, ways))))
-            scales.append(np.broadcast_to(noise, (n, ways)))
-            chances.append(weight)
-        if used is not False:
-            draft_s = case.draft_time_s(self.hardware.with_constants(values))
-            if draft_s is None:
-                draft_s = np.exp(self.column(theta, "draft_time"))
-            time = speculative_time(
-                self.hardware.with_constants({k: v[..., None] for k, v in values.items()}),
-                case.workload,
-                _column(case.mapping),
-                _expit(self.column(theta, "acceptance"))[..., None],
-                np.asarray(draft_s)[..., None],
-                case.side,
-            )
-            spread = np.hypot(noise, np.exp(self.column(theta, "spread")))
-            centres.append(shift - np.log(np.broadcast_to(time, (n, ways))))
-            scales.append(np.broadcast_to(spread, (n, ways)))
-            chances.append(weight)
-        if used is None:
-            logit = self.column(theta, "probability")
-            chances[0] = chances[0] - np.logaddexp(0.0, logit)
-            chances[1] = chances[1] - np.logaddexp(0.0, -logit)
-        return (
-            np.concatenate(centres, axis=1),
-            np.concatenate(scales, axis=1),
-            np.concatenate(chances, axis=1),
+        else:
+            maybe = row.speculative is None
+            logit = self.column(theta, "probability") if maybe else np.zeros(1)
+            if row.speculative is not True:
+                unused = np.logaddexp(0.0, logit) if maybe else 0.0
+                add(self._pass_s(theta, case), noise, 0.0, unused)
+            if row.speculative is not False:
+                spread = np.hypot(noise, np.exp(self.column(theta, "spread")))
+                used = np.logaddexp(0.0, -logit) if maybe else 0.0
+                add(self._speculative_s(theta, case), spread, 0.0, used)
+        centre, scale, chance = (np.concatenate(x, axis=1) for x in zip(*ways, strict=True))
+        return centre, scale, chance
+
+    def _at(self, theta: FloatArray, axes: int = 1) -> Hardware:
+        """The profile at n vectors: constants of shape (n, 1), or with more `axes` of length 1."""
+        shape = (len(theta),) + (1,) * axes
+        values = np.exp(theta[:, : self.constants]).T
+        names = self.names[: self.constants]
+        return self.hardware.with_constants(
+            {name: v.reshape(shape) for name, v in zip(names, values, strict=True)}
         )
+
+    def _pass_s(self, theta: FloatArray, case: Case, draft_tokens: float = 0) -> Number:
+        """Seconds of a pass, shape (n, mappings)."""
+        traffic = replace(case.traffic, draft_tokens=draft_tokens)
+        return decode_time(
+            self._at(theta), case.shape, case.stored, case.mapping, traffic, case.side
+        ).total
+
+    def _speculative_s(self, theta: FloatArray, case: Case) -> Number:
+        """Seconds of a token with speculation, shape (n, mappings)."""
+        draft_s = case.draft_time_s(self._at(theta))
+        if draft_s is None:
+            draft_s = np.exp(self.column(theta, "draft_time"))
+        return speculative_time(
+            self._at(theta, 2),
+            case.shape,
+            case.stored,
+            _column(case.mapping),
+            case.traffic,
+            _expit(self.column(theta, "acceptance"))[..., None],
+            np.asarray(draft_s)[..., None],
+            case.side,
+        )
+
+    def _log_likelihoods(self, theta: FloatArray, case: Case) -> tuple[FloatArray, FloatArray]:
+        """Centres, and logarithms of chance and density at the observed speed; (n, ways)."""
+        centre, scale, chance = self.components(theta, case)
+        log_t = log_density((case.log_speed - centre) / scale) - np.log(scale)
+        return centre, chance + log_t
 
     def negative_log_posterior(self, theta: FloatArray, cases: Sequence[Case]) -> FloatArray:
         """Up to a constant; theta (n, p) -> (n,)."""
         out = 0.5 * np.sum(((theta - self.mean) / self.sd) ** 2, axis=1)
         for case in cases:
-            centre, scale, chance = self.components(theta, case)
-            z = (case.log_speed - centre) / scale
-            log_t = log_density(z) - np.log(scale)
-            out = out - np.logaddexp.reduce(chance + log_t, axis=1)
+            out = out - np.logaddexp.reduce(self._log_likelihoods(theta, case)[1], axis=1)
         return np.asarray(out)
 
     def fit(self, cases: Sequence[Case], start: FloatArray | None = None) -> Fit:
@@ -173,8 +168,6 @@ class FitModel:
             cases: what to fit to (none: the prior comes back).
             start: parameters to begin at; None: the prior's mean.
         """
-        from scipy.optimize import minimize
-
         p = len(self.names)
         step = 1e-4
         moves = np.vstack([np.zeros(p), step * np.eye(p), -step * np.eye(p)])
@@ -184,8 +177,8 @@ class FitModel:
             return float(f[0]), (f[1 : p + 1] - f[p + 1 :]) / (2.0 * step)
 
         z0 = np.zeros(p) if start is None else (start - self.mean) / self.sd
-        found = minimize(value_and_slope, z0, jac=True, method="BFGS", options={"gtol": 3e-3})
-        z = np.asarray(found.x, dtype=float)
+        best = minimize(value_and_slope, z0, jac=True, method="BFGS", options={"gtol": 3e-3})
+        z = np.asarray(best.x, dtype=float)
         # Curvature over a fifth of a prior's width: the drafts that are best change in steps,
         # and a smaller step would see the kinks.
         wide = 0.05
@@ -207,19 +200,15 @@ class FitModel:
 
 @dataclass(frozen=True)
 class Fit:
-    """Parameters with their covariance.
-
-    Attributes:
-        model: what the parameters mean.
-        mode: their most likely values, shape (p,).
-        covariance: shape (p, p).
-        ids: the rows that were fitted to.
-    """
+    """Parameters with their covariance."""
 
     model: FitModel
     mode: FloatArray
+    """Most likely values, shape (p,)."""
     covariance: FloatArray
+    """Shape (p, p)."""
     ids: tuple[str, ...]
+    """The rows that were fitted to."""
 
     def value(self, name: str) -> float:
         """A parameter in its own space (log-odds turned into a chance, logarithms undone)."""
@@ -241,11 +230,64 @@ class Fit:
         return self.value("noise") * float(np.sqrt(DEGREES / (DEGREES - 2.0)))
 
     @property
-    def hardware(self) -> Hardware:
-        """The profile with the fitted constants, their covariance and the model error."""
-        from archinfer.fitting.profile import fitted_hardware
+    def constants_covariance(self) -> FloatArray:
+        """Joint covariance of the logarithms of the profile's constants."""
+        k = self.model.constants
+        return self.covariance[:k, :k]
 
-        return fitted_hardware(self)
+    @property
+    def software(self) -> tuple[tuple[str, float, float], ...]:
+        """Speed of each other software as a factor, with the sd of its logarithm."""
+        return tuple(
+            (name.removeprefix(_SOFTWARE), self.value(name), self.sd(name))
+            for name in self.model.names
+            if name.startswith(_SOFTWARE)
+        )
+
+    @property
+    def speculation(self) -> SpeculationLaw | None:
+        """The law of speculation; None where no row may have used any."""
+        if "acceptance" not in self.model.names:
+            return None
+        return SpeculationLaw(
+            acceptance=self.value("acceptance"),
+            acceptance_logit_sd=self.sd("acceptance"),
+            draft_time_s=self.value("draft_time"),
+            draft_time_log_sd=self.sd("draft_time"),
+            probability=self.value("probability"),
+            spread_log_sd=self.value("spread"),
+            source=self._source,
+        )
+
+    @property
+    def _source(self) -> str:
+        return f"fit to {len(self.ids)} published speeds"
+
+    @property
+    def hardware(self) -> Hardware:
+        """The profile with the fitted constants, their covariance, model error and speculation."""
+        base, values, covariance = self.model.hardware, self.constants, self.constants_covariance
+        figures: list[Figure] = []
+        for figure in base.figures:
+            if figure.key in values:
+                figure = replace(
+                    figure,
+                    value=values[figure.key],
+                    log_sd=float(np.sqrt(covariance.diagonal()[list(values).index(figure.key)])),
+                    source=self._source,
+                )
+            elif figure.key == "model_error":
+                figure = replace(figure, value=self.noise_log_sd, source=self._source)
+            figures.append(figure)
+        return replace(
+            base.with_constants(values),
+            model_error_log_sd=self.noise_log_sd,
+            figures=tuple(figures),
+            covariance_names=tuple(values),
+            log_covariance=tuple(tuple(float(x) for x in row) for row in covariance),
+            speculation=self.speculation,
+            software=self.software,
+        )
 
     def draws(self, case: Case, count: int, seed: int) -> FloatArray:
         """Predicted log(tokens/s) of a case, everything uncertain drawn; shape (count,)."""
@@ -263,11 +305,8 @@ class Fit:
         """log(observed / predicted) of each case, in the way that explains it best."""
         out = []
         for case in cases:
-            centre, scale, chance = self.model.components(self.mode[None, :], case)
-            z = (case.log_speed - centre) / scale
-            log_t = log_density(z) - np.log(scale)
-            way = int(np.argmax(chance + log_t))
-            out.append(case.log_speed - float(centre[0, way]))
+            centre, log_likelihood = self.model._log_likelihoods(self.mode[None, :], case)
+            out.append(case.log_speed - float(centre[0, int(np.argmax(log_likelihood))]))
         return np.array(out)
 
 

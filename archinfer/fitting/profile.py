@@ -1,10 +1,10 @@
-"""A fit as a hardware profile: in memory, and as the text of a complete profile file."""
+"""A fit as the text of a complete profile file."""
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,67 +14,12 @@ from archinfer import units, yamlfile
 from archinfer.errors import InputError
 from archinfer.fitting.cases import Case
 from archinfer.fitting.fit import Fit
-from archinfer.hardware.profile import KEYS, Figure, Hardware
-from archinfer.models.shape import FloatArray, Number
+from archinfer.hardware.profile import KEYS
+from archinfer.models.shape import Number
 from archinfer.physics.decode import decode_time
-from archinfer.physics.speculation import SpeculationLaw, speculative_time
+from archinfer.physics.speculation import speculative_time
 
 _DIGITS = 4
-
-
-def _block(fit: Fit) -> FloatArray:
-    k = fit.model.constants
-    return fit.covariance[:k, :k]
-
-
-def _software(fit: Fit) -> tuple[tuple[str, float, float], ...]:
-    prefix = "software:"
-    return tuple(
-        (name.removeprefix(prefix), fit.value(name), fit.sd(name))
-        for name in fit.model.names
-        if name.startswith(prefix)
-    )
-
-
-def _law(fit: Fit) -> SpeculationLaw | None:
-    if "acceptance" not in fit.model.names:
-        return None
-    return SpeculationLaw(
-        acceptance=fit.value("acceptance"),
-        acceptance_logit_sd=fit.sd("acceptance"),
-        draft_time_s=fit.value("draft_time"),
-        draft_time_log_sd=fit.sd("draft_time"),
-        probability=fit.value("probability"),
-        spread_log_sd=fit.value("spread"),
-        source=f"fit to {len(fit.ids)} published speeds",
-    )
-
-
-def fitted_hardware(fit: Fit) -> Hardware:
-    """The profile with the fitted constants, their covariance, model error and speculation."""
-    base = fit.model.hardware
-    values = fit.constants
-    covariance = _block(fit)
-    sds = dict(zip(values, np.sqrt(np.diag(covariance)), strict=True))
-    source = f"fit to {len(fit.ids)} published speeds"
-    figures: list[Figure] = []
-    for figure in base.figures:
-        if figure.key in values:
-            figure = dataclasses.replace(
-                figure, value=values[figure.key], log_sd=float(sds[figure.key]), source=source
-            )
-        elif figure.key == "model_error":
-            figure = dataclasses.replace(figure, value=fit.noise_log_sd, source=source)
-        figures.append(figure)
-    return dataclasses.replace(
-        base.with_constants(values),
-        model_error_log_sd=fit.noise_log_sd,
-        figures=tuple(figures),
-        covariance_names=tuple(values),
-        log_covariance=tuple(tuple(float(x) for x in row) for row in covariance),
-        speculation=_law(fit),
-        software=_software(fit),
-    )
 
 
 def gain_range(fit: Fit, cases: Sequence[Case]) -> tuple[float, float] | None:
@@ -86,7 +31,7 @@ def gain_range(fit: Fit, cases: Sequence[Case]) -> tuple[float, float] | None:
         if case.row.speculative is False:
             continue
         for i in range(len(case.nodes)):
-            mapping = dataclasses.replace(
+            mapping = replace(
                 case.mapping,
                 layers_per_stage=np.asarray(case.mapping.layers_per_stage)[i],
                 tensor_parallel=np.broadcast_to(case.mapping.tensor_parallel, case.nodes.shape)[i],
@@ -108,13 +53,6 @@ def gain_range(fit: Fit, cases: Sequence[Case]) -> tuple[float, float] | None:
     return (min(gains), max(gains)) if gains else None
 
 
-def _quantity(key: str, value: float) -> str | float:
-    dimension = KEYS[key].dimension
-    if dimension == "number":
-        return float(f"{value:.{_DIGITS}g}")
-    return units.format_quantity(value, dimension, digits=_DIGITS)
-
-
 def profile_text(fit: Fit, cases: Sequence[Case], command: str, sources: dict[str, str]) -> str:
     """The profile that was fitted, as YAML: its own figures, the fitted constants, the fit.
 
@@ -133,6 +71,47 @@ def profile_text(fit: Fit, cases: Sequence[Case], command: str, sources: dict[st
     data: dict[str, Any] = yamlfile.load(base.origin).data
     models = len({c.model_key for c in cases})
     made = f"fit to {len(cases)} published speeds of {models} models ({command})"
+    _put_constants(data, fit, made, sources)
+    data["constants"] |= _error_and_gain(fit, cases, made)
+    data["covariance"] = {
+        "names": list(fit.constants),
+        "log_covariance": [[float(f"{x:.6f}") for x in row] for row in fit.constants_covariance],
+        "source": f"{made}; inverse curvature of the posterior",
+    }
+    for key in ("speculation", "software", "fit"):
+        data.pop(key, None)
+    law = fit.speculation
+    if law is not None:
+        data["speculation"] = {
+            "acceptance": _rounded(law.acceptance),
+            "acceptance_logit_sd": _rounded(law.acceptance_logit_sd),
+            "draft_time": {
+                "value": units.format_quantity(law.draft_time_s, "seconds", digits=_DIGITS),
+                "log_sd": _rounded(law.draft_time_log_sd),
+                "source": made,
+            },
+            "probability": _rounded(law.probability),
+            "spread": _rounded(law.spread_log_sd),
+            "source": made,
+        }
+    if fit.software:
+        data["software"] = {
+            name: {"factor": _rounded(factor, 4), "log_sd": _rounded(sd), "source": made}
+            for name, factor, sd in fit.software
+        }
+    data["fit"] = {"command": command, "observations": len(cases)}
+    if len(cases):
+        residuals = fit.residuals(cases)
+        rms = float(np.sqrt(np.mean(residuals**2)))
+        worst = float(np.abs(residuals).max())
+        data["fit"]["residual"] = f"rms {rms:.3f}, worst {worst:.3f} in natural logarithm"
+    with open(base.origin, encoding="utf-8") as file:
+        header = "".join(itertools.takewhile(lambda line: line.startswith("#"), file))
+    return yaml_text(header or _HEADER, data)
+
+
+def _put_constants(data: dict[str, Any], fit: Fit, made: str, sources: Mapping[str, str]) -> None:
+    """Each fitted constant in the place of the old one, whose note it keeps."""
     for name, value in fit.constants.items():
         at: dict[str, Any] = data
         place = name.split(".") if "." in name else ["constants", name]
@@ -142,66 +121,54 @@ def profile_text(fit: Fit, cases: Sequence[Case], command: str, sources: dict[st
         before = sources.get(name)
         new = {
             "value": _quantity(name, value),
-            "log_sd": float(f"{fit.sd(name):.3g}"),
+            "log_sd": _rounded(fit.sd(name)),
             "source": f"{made}; before: {before}" if before else made,
         }
         at[place[-1]] = new | ({"note": old["note"]} if "note" in old else {})
-    constants = data["constants"]
-    constants["model_error"] = {
-        "value": float(f"{fit.noise_log_sd:.3g}"),
-        "source": f"{made}; spread of speeds that the constants do not explain",
+
+
+def _error_and_gain(fit: Fit, cases: Sequence[Case], made: str) -> dict[str, Any]:
+    entries: dict[str, Any] = {
+        "model_error": {
+            "value": _rounded(fit.noise_log_sd),
+            "source": f"{made}; spread of speeds that the constants do not explain",
+        }
     }
     gains = gain_range(fit, cases)
     if gains is not None:
-        constants["accepted_tokens_per_pass"] = {
+        entries["accepted_tokens_per_pass"] = {
             "low": 1,
-            "high": float(f"{max(gains[1], 1.0):.2g}"),
+            "high": _rounded(max(gains[1], 1.0), 2),
             "source": (
                 f"{made}; none without speculation, {gains[0]:.2g} to {gains[1]:.2g} net of "
                 "drafting and verifying over these models with it"
             ),
         }
-    data["covariance"] = {
-        "names": list(fit.constants),
-        "log_covariance": [[float(f"{x:.6f}") for x in row] for row in _block(fit)],
-        "source": f"{made}; inverse curvature of the posterior",
-    }
-    law = _law(fit)
-    for key in ("speculation", "software", "fit"):
-        data.pop(key, None)
-    if law is not None:
-        data["speculation"] = {
-            "acceptance": float(f"{law.acceptance:.3g}"),
-            "acceptance_logit_sd": float(f"{law.acceptance_logit_sd:.3g}"),
-            "draft_time": {
-                "value": units.format_quantity(law.draft_time_s, "seconds", digits=_DIGITS),
-                "log_sd": float(f"{law.draft_time_log_sd:.3g}"),
-                "source": made,
-            },
-            "probability": float(f"{law.probability:.3g}"),
-            "spread": float(f"{law.spread_log_sd:.3g}"),
-            "source": made,
-        }
-    if _software(fit):
-        data["software"] = {
-            name: {
-                "factor": float(f"{factor:.4g}"),
-                "log_sd": float(f"{sd:.3g}"),
-                "source": made,
-            }
-            for name, factor, sd in _software(fit)
-        }
-    residuals = fit.residuals(cases)
-    data["fit"] = {"command": command, "observations": len(cases)}
-    if len(cases):
-        rms = float(np.sqrt(np.mean(residuals**2)))
-        worst = float(np.abs(residuals).max())
-        data["fit"]["residual"] = f"rms {rms:.3f}, worst {worst:.3f} in natural logarithm"
-    with open(base.origin, encoding="utf-8") as file:
-        header = "".join(itertools.takewhile(lambda line: line.startswith("#"), file))
-    return (header or _HEADER) + yaml.dump(
-        data, Dumper=_Dumper, sort_keys=False, width=96, allow_unicode=True, default_flow_style=None
+    return entries
+
+
+def _rounded(value: float, digits: int = 3) -> float:
+    return float(f"{value:.{digits}g}")
+
+
+def _quantity(key: str, value: float) -> str | float:
+    dimension = KEYS[key].dimension
+    if dimension == "number":
+        return _rounded(value, _DIGITS)
+    return units.format_quantity(value, dimension, digits=_DIGITS)
+
+
+def yaml_text(header: str, data: Mapping[str, Any]) -> str:
+    """A profile file: comment lines, then the data."""
+    body: str = yaml.dump(
+        dict(data),
+        Dumper=_Dumper,
+        sort_keys=False,
+        width=96,
+        allow_unicode=True,
+        default_flow_style=None,
     )
+    return header + body
 
 
 _HEADER = (
