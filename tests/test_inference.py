@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from archinfer.errors import InputError, UnknownNameError
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.comparison import compare_with
-from archinfer.inference.generative import drawn_software
 from archinfer.inference.importance import Space, adapt, effective_size, kronecker
 from archinfer.inference.infer import _model, infer, simulate
+from archinfer.inference.nuisances import drawn_software
 from archinfer.inference.posterior import FACTS, QUANTITIES, Posterior
 from archinfer.inference.prior import CATALOGUE_PRIOR
 from archinfer.inference.statistics import information_bits, mutual_information_bits, quantiles
@@ -203,8 +203,8 @@ class TestAnswer:
 
         More may be meant than a model has layers for: 80 wafers for 62 layers are 62 in use.
         """
-        from archinfer.inference.generative import NODES_CAP
         from archinfer.inference.infer import _model
+        from archinfer.inference.nuisances import NODES_CAP
 
         def drawn(nodes: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
             model = _model(founding(nodes=nodes), CATALOGUE_PRIOR, None, None, None, None)

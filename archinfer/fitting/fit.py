@@ -127,10 +127,9 @@ class FitModel:
 
     def _pass_s(self, theta: FloatArray, case: Case, draft_tokens: float = 0) -> Number:
         """Seconds of a pass, shape (n, mappings)."""
-        traffic = replace(case.traffic, draft_tokens=draft_tokens)
-        return decode_time(
-            self._at(theta), case.shape, case.stored, case.mapping, traffic, case.side
-        ).total
+        drafting = replace(case.workload.traffic, draft_tokens=draft_tokens)
+        workload = replace(case.workload, traffic=drafting)
+        return decode_time(self._at(theta), workload, case.mapping, case.side).total
 
     def _speculative_s(self, theta: FloatArray, case: Case) -> Number:
         """Seconds of a token with speculation, shape (n, mappings)."""
@@ -139,10 +138,8 @@ class FitModel:
             draft_s = np.exp(self.column(theta, "draft_time"))
         return speculative_time(
             self._at(theta, 2),
-            case.shape,
-            case.stored,
+            case.workload,
             _column(case.mapping),
-            case.traffic,
             _expit(self.column(theta, "acceptance"))[..., None],
             np.asarray(draft_s)[..., None],
             case.side,

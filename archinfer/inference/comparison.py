@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from archinfer.errors import InputError
-from archinfer.inference.generative import NO_SPECULATION, drawn_speculation, noise_scale
 from archinfer.inference.importance import normal_points
-from archinfer.inference.posterior import Posterior, resampled
+from archinfer.inference.nuisances import NO_SPECULATION, drawn_speculation, noise_scale
+from archinfer.inference.posterior import Batch, Posterior, resampled
 from archinfer.inference.statistics import log_density
 from archinfer.models.shape import FloatArray, ModelShape
 from archinfer.physics.deployment import Deployment
@@ -87,6 +87,15 @@ def _plain_gains(low: float, high: float) -> tuple[FloatArray, FloatArray]:
     return grid, prior
 
 
+@dataclass(frozen=True, slots=True)
+class _Deployed:
+    """The reference as it is served."""
+
+    workload: Workload
+    mapping: Placement
+    time: TokenTime
+
+
 def _reference_accepted(
     posterior: Posterior,
     deployed: _Deployed,
@@ -130,11 +139,47 @@ def _reference_accepted(
     return gains[index], explained[index], chance
 
 
-@dataclass(frozen=True, slots=True)
-class _Deployed:
-    workload: Workload
-    mapping: Placement
-    time: TokenTime
+def _deploy(
+    posterior: Posterior, reference: ModelShape, weights: str, nodes: int | None
+) -> _Deployed:
+    """The fastest mapping of the reference; InputError where no number of nodes holds it."""
+    question = posterior.question
+    hardware = question.hardware
+    name = reference.name or "the reference"
+    asked = Deployment(context_tokens=int(question.context_tokens), weights=weights, kv=question.kv)
+    fewest = min_nodes(hardware, reference, asked)
+    if fewest is None:
+        raise InputError(f"{name} fits on no number of nodes")
+    available = int(np.floor(_SPARE * fewest)) if nodes is None else nodes
+    mapping, time, fits = best_mapping(hardware, reference, asked.with_(nodes=available))
+    if not fits:
+        raise InputError(f"{name} needs {fewest} {hardware.node}s, found {nodes}")
+    return _Deployed(Workload(reference, traffic_of(asked, weights, None)), mapping, time)
+
+
+def _seconds_by_cause(time: TokenTime) -> dict[str, float]:
+    return {
+        "depth": float(time.reductions + time.fixed),
+        "active bytes": float(time.weights + time.kv + time.compute + time.head),
+        "links": float(time.links),
+        "queue": float(time.queue + time.draft),
+    }
+
+
+def _pass_parts(d: Batch, known: TokenTime) -> dict[str, FloatArray]:
+    """Parts of log(time of a pass of each draw / that of the reference), by cause."""
+    own_s = d.software_factor * d.accepted_tokens / d.tokens_per_s
+    mean_s = log_mean(own_s, np.full(len(own_s), float(known.total)))
+    of_draws = {
+        "depth": d.depth_s,
+        "active bytes": d.bytes_s,
+        "links": d.links_s,
+        "queue": d.queue_s,
+    }
+    return {
+        cause: (of_draws[cause] - seconds) / mean_s
+        for cause, seconds in _seconds_by_cause(known).items()
+    }
 
 
 def compare_with(
@@ -164,41 +209,13 @@ def compare_with(
     question = posterior.question
     if not posterior.possible or not question.observed:
         raise InputError("a comparison needs a posterior of an observed speed")
-    hardware = question.hardware
-    asked = Deployment(context_tokens=int(question.context_tokens), weights=weights, kv=question.kv)
-    fewest = min_nodes(hardware, reference, asked)
-    if fewest is None:
-        raise InputError(f"{reference.name or 'the reference'} fits on no number of nodes")
-    available = int(np.floor(_SPARE * fewest)) if nodes is None else nodes
-    mapping, time, fits = best_mapping(hardware, reference, asked.with_(nodes=available))
-    if not fits:
-        raise InputError(
-            f"{reference.name or 'the reference'} needs {fewest} {hardware.node}s, found {nodes}"
-        )
-    d, w = posterior.draws, posterior.weights
-    kept = np.flatnonzero(w > 0.0)
-    w = w[kept]
-    pass_s = float(time.total)
-    mine_s = d.software_factor[kept] * d.accepted_tokens[kept] / d.tokens_per_s[kept]
-    mean_s = log_mean(mine_s, np.full(len(kept), pass_s))
-    known = {
-        "depth": float(time.reductions + time.fixed),
-        "active bytes": float(time.weights + time.kv + time.compute + time.head),
-        "links": float(time.links),
-        "queue": float(time.queue + time.draft),
-    }
-    unknown = {
-        "depth": d.depth_s[kept],
-        "active bytes": d.bytes_s[kept],
-        "links": d.links_s[kept],
-        "queue": d.queue_s[kept],
-    }
-    parts = {cause: (unknown[cause] - known[cause]) / mean_s for cause in known}
-    workload = Workload(reference, traffic_of(asked, weights, None))
-    deployed = _Deployed(workload, mapping, time)
+    deployed = _deploy(posterior, reference, weights, nodes)
+    kept = np.flatnonzero(posterior.weights > 0.0)
+    d, w = posterior.draws.take(kept), posterior.weights[kept]
+    parts = _pass_parts(d, deployed.time)
     accepted, gained, chance = np.empty((3, len(kept)))
     for k, (_, factor, _) in enumerate(question.softwares):
-        runs = np.flatnonzero(d.software[kept] == k)
+        runs = np.flatnonzero(d.software == k)
         if len(runs):
             usual_tokens_per_s = reference_tokens_per_s / factor
             accepted[runs], gained[runs], chance[runs] = _reference_accepted(
@@ -207,38 +224,46 @@ def compare_with(
     if len(question.softwares) > 1:
         w = w * np.exp(chance - chance.max())
         w /= w.sum()
-    parts["speculation"] = np.log(accepted / d.accepted_tokens[kept]) + gained
+    parts["speculation"] = np.log(accepted / d.accepted_tokens) + gained
     if posterior.law is not None:
-        share = np.where(
-            d.speculates[kept] > 0.0, (posterior.law.spread_log_sd / d.log_scale[kept]) ** 2, 0.0
-        )
-        parts["speculation"] -= d.deviation[kept] * d.log_scale[kept] * share
+        share = np.where(d.speculates > 0.0, (posterior.law.spread_log_sd / d.log_scale) ** 2, 0.0)
+        parts["speculation"] -= d.deviation * d.log_scale * share
     log_ratio = float(np.log(reference_tokens_per_s / question.tokens_per_s))
     parts["unexplained"] = log_ratio - np.sum(list(parts.values()), axis=0)
-    stacked = np.stack([parts[cause] for cause in CAUSES])
-    mean = (stacked * w).sum(axis=1)
-    largest = np.argmax(stacked * (1.0 if log_ratio >= 0.0 else -1.0), axis=0)
+    events = {
+        "larger": d.active_params > reference.active_params,
+        "more parameters": d.total_params > reference.total_params,
+        "deeper": d.layers > reference.layers,
+        "no speculation": d.speculates == 0.0,
+        "less speculation": d.accepted_tokens < accepted,
+    }
+    probability = {name: float(w[np.asarray(event)].sum()) for name, event in events.items()}
+    causes = np.stack([parts[cause] for cause in CAUSES])
+    return _summary(reference.name, reference_tokens_per_s, log_ratio, probability, causes, w)
+
+
+def _summary(
+    reference: str,
+    reference_tokens_per_s: float,
+    log_ratio: float,
+    probability: dict[str, float],
+    causes: FloatArray,
+    w: FloatArray,
+) -> Comparison:
+    """What `causes`, parts of the log ratio of shape (causes, n) with weights (n,), say."""
+    mean = (causes * w).sum(axis=1)
+    largest = np.argmax(causes * (1.0 if log_ratio >= 0.0 else -1.0), axis=0)
     main = np.bincount(largest, weights=w, minlength=len(CAUSES))
 
-    def probability(event: Any) -> float:
-        return float(w[np.asarray(event)].sum())
+    def by_cause(values: FloatArray) -> dict[str, float]:
+        return dict(zip(CAUSES, (float(v) for v in values), strict=True))
 
     return Comparison(
-        reference=reference.name,
+        reference=reference,
         reference_tokens_per_s=reference_tokens_per_s,
         speed_ratio=float(np.exp(log_ratio)),
-        probability={
-            "larger": probability(d.active_params[kept] > reference.active_params),
-            "more parameters": probability(d.total_params[kept] > reference.total_params),
-            "deeper": probability(d.layers[kept] > reference.layers),
-            "no speculation": probability(d.speculates[kept] == 0.0),
-            "less speculation": probability(d.accepted_tokens[kept] < accepted),
-        },
-        factor=dict(zip(CAUSES, (float(v) for v in np.exp(mean)), strict=True)),
-        share=(
-            dict(zip(CAUSES, (float(v) for v in mean / log_ratio), strict=True))
-            if log_ratio != 0.0
-            else None
-        ),
-        main_cause=dict(zip(CAUSES, (float(v) for v in main), strict=True)),
+        probability=probability,
+        factor=by_cause(np.exp(mean)),
+        share=by_cause(mean / log_ratio) if log_ratio != 0.0 else None,
+        main_cause=by_cause(main.astype(float)),
     )

@@ -34,21 +34,21 @@ from __future__ import annotations
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import stdtr
 
 from archinfer.errors import InputError
-from archinfer.inference.generative import (
+from archinfer.inference.generative import GenerativeModel
+from archinfer.inference.importance import Draws, Index, Proposal, adapt
+from archinfer.inference.nuisances import (
     CONCURRENCY_SPREAD,
     IDLE_LOG_MEAN,
     IDLE_MOST,
     NODES_CAP,
     READ_CONTEXT_LOW,
-    GenerativeModel,
 )
-from archinfer.inference.importance import Draws, Index, Proposal, adapt
 from archinfer.inference.posterior import Batch, Posterior, resampled
 from archinfer.inference.prior import CATALOGUE_PRIOR, ShapePrior
 from archinfer.inference.statistics import DEGREES, quantiles
@@ -93,14 +93,13 @@ def infer(
             the prior takes their place. `total`, `active` and `layers` are conditions.
         samples: draws of one stage.
         seed: of the random shifts; the answer is a function of question and seed.
-        target_ess: stages stop once the effective sample size is this large.
+        target_ess: effective sample size at which stages stop.
         prior: over shapes.
         weights_prior: probability of each weight format; None: equal.
         attention: attention kinds to consider, a priori as often as in the catalogue;
             None: all.
         concurrency: users at once, log-uniform; None: from the question's to 32 times as many.
-        read_context: context at which the speed was measured, log-uniform; None: from 1,000
-            tokens to the question's.
+        read_context: context of the measured speed, log-uniform; None: 1,000 to the question's.
         law: of speculation, in place of the question's range of tokens per pass, of which only
             "none" (1:1) and "surely some" (a low end above 1) count then. "profile": the one
             that the profile was fitted with, if any, where the range is the default or the
@@ -109,58 +108,53 @@ def infer(
     Raises:
         InputError: an empty or unknown choice of formats or kinds, or ranges that are none.
     """
+    model = _model(question, prior, weights_prior, attention, concurrency, read_context, law)
+    stages, reason = _sampled(model, samples, target_ess, np.random.default_rng(seed))
+    last = stages[-1]
+    common: dict[str, Any] = {
+        "question": question,
+        "possible": not reason,
+        "reason": reason,
+        "samples": len(last.log_weights),
+        "stages": last.stages,
+        "kinds": tuple(k for k, _ in model.kinds),
+        "draws": last.payload.batch,
+        "law": model.law,
+    }
+    if reason:
+        return Posterior(ess=0.0, weights=np.zeros(len(last.log_weights)), **common)
+    posterior = Posterior(
+        ess=last.ess,
+        weights=last.weights,
+        prior=(stages[0].payload.batch, stages[0].weights),
+        with_nodes=(stages[1].payload.batch, stages[1].weights),
+        predictive=_predictive(model, stages[1]),
+        speed_bits=_speed_bits(stages[1], last) if question.observed else 0.0,
+        **common,
+    )
+    return replace(posterior, warnings=_warnings(posterior, target_ess))
+
+
+def _sampled(
+    model: GenerativeModel, samples: int, target_ess: float, rng: np.random.Generator
+) -> tuple[list[Draws[_Kept]], str]:
+    """Draws of each level of evidence, and why the last of them has none ("" where it has)."""
     if samples < 256:
         raise InputError(f"samples must be at least 256, found {samples}")
-    model = _model(question, prior, weights_prior, attention, concurrency, read_context, law)
-    rng = np.random.default_rng(seed)
-    kinds = tuple(k for k, _ in model.kinds)
-    passed: list[Draws[_Kept]] = []
+    levels: list[Draws[_Kept]] = []
     start: Proposal | None = None
-    for level in range(3 if question.observed else 2):
+    for level in range(3 if model.question.observed else 2):
 
         def evaluate(z: FloatArray, cell: Index, level: int = level) -> tuple[FloatArray, _Kept]:
             evidence, batch = model.evaluate(level, z, cell)
             return evidence, _Kept(batch, z, cell)
 
-        draws = adapt(model.space, evaluate, samples, target_ess, rng, start)
-        reason = _impossible(question, level, draws)
+        levels.append(adapt(model.space, evaluate, samples, target_ess, rng, start))
+        reason = _impossible(model.question, level, levels[-1])
         if reason:
-            count = len(draws.log_weights)
-            return Posterior(
-                question,
-                False,
-                reason,
-                0.0,
-                count,
-                draws.stages,
-                kinds,
-                draws.payload.batch,
-                np.zeros(count),
-                None,
-                None,
-                None,
-                model.law,
-            )
-        passed.append(draws)
-        start = draws.proposal
-    last = passed[-1]
-    posterior = Posterior(
-        question,
-        True,
-        "",
-        last.ess,
-        len(last.log_weights),
-        last.stages,
-        kinds,
-        last.payload.batch,
-        last.weights,
-        (passed[0].payload.batch, passed[0].weights),
-        (passed[1].payload.batch, passed[1].weights),
-        _predictive(model, passed[1]),
-        model.law,
-        _speed_bits(passed[1], last) if question.observed else 0.0,
-    )
-    return replace(posterior, warnings=_warnings(posterior, target_ess))
+            return levels, reason
+        start = levels[-1].proposal
+    return levels, ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,12 +190,12 @@ def _predictive(model: GenerativeModel, draws: Draws[_Kept], count: int = 2048) 
 
 
 def _warnings(posterior: Posterior, target_ess: float) -> tuple[str, ...]:
-    found = []
+    warnings = []
     expected = posterior.predictive
     question = posterior.question
     assert expected is not None
     if question.observed and expected["tail"] < TAIL:
-        found.append(
+        warnings.append(
             f"{question.tokens_per_s:,.6g} tokens/s is far from what models of the prior reach on "
             f"these nodes ({expected['p05']:,.0f} to {expected['p95']:,.0f}): the answer rests on "
             "the tails of the prior, or something else limits the speed"
@@ -217,15 +211,15 @@ def _warnings(posterior: Posterior, target_ess: float) -> tuple[str, ...]:
         if given
     ]
     if unused:
-        found.append(
+        warnings.append(
             f"what was asked of {' and '.join(unused)} bounds the ranges but is no evidence here"
         )
     if posterior.ess < min(ESS_FLOOR, target_ess):
-        found.append(
+        warnings.append(
             f"effective sample size {posterior.ess:.0f} is below {ESS_FLOOR:.0f}: "
             "more samples needed"
         )
-    return tuple(found)
+    return tuple(warnings)
 
 
 @dataclass(frozen=True)
@@ -268,7 +262,7 @@ def simulate(
     rng = np.random.default_rng(seed)
     parts: list[Batch] = []
     there: list[FloatArray] = []
-    found = 0
+    kept_count = 0
     for _ in range(1000):
         z = rng.standard_normal((max(count, 64), space.dimensions))
         cell = rng.choice(len(space.cell_probability), len(z), p=space.cell_probability)
@@ -281,18 +275,18 @@ def simulate(
             kept &= (nodes >= question.nodes[0]) & (nodes <= question.nodes[1])
         parts.append(batch.take(np.flatnonzero(kept)))
         there.append(nodes[kept])
-        found += int(kept.sum())
-        if found >= count:
+        kept_count += int(kept.sum())
+        if kept_count >= count:
             break
     else:
         raise InputError("nothing of the prior lies in the known ranges and fits")
     truth = Batch.join(parts).take(np.arange(count))
     speeds = truth.tokens_per_s * np.exp(truth.log_scale * rng.standard_t(DEGREES, count))
-    told = [(int(n), int(n)) for n in np.concatenate(there)[:count]]
+    known = [(int(n), int(n)) for n in np.concatenate(there)[:count]]
     if not (spatial and known_nodes):
-        told = [question.nodes] * count
+        known = [question.nodes] * count
     questions = tuple(
-        asked.with_(tokens_per_s=float(v), nodes=n) for n, v in zip(told, speeds, strict=True)
+        asked.with_(tokens_per_s=float(v), nodes=n) for n, v in zip(known, speeds, strict=True)
     )
     return Simulated(truth, questions)
 
@@ -354,16 +348,16 @@ def _impossible(question: Question, level: int, draws: Draws[_Kept]) -> str:
         if draws.ess > 0.0:
             return ""
         plural = "" if question.nodes[1] == 1 else "s"
-        found = (
+        text = (
             f"no model within the known ranges fits on {_spell(question.nodes)} {node}{plural} in "
             f"any of the formats {', '.join(question.weights)}"
         )
         if question.hardware.spatial:
-            found += (
+            text += (
                 " and fills them: all are too large, too small, or of too few layers, which are "
                 "whole"
             )
-        return found
+        return text
     batch = draws.payload.batch
     if draws.ess > 0.0:
         explained = draws.weights[np.abs(batch.deviation) < FAR].sum()

@@ -186,10 +186,10 @@ class Posterior:
     kinds: tuple[str, ...]
     draws: Batch
     weights: FloatArray
-    prior: tuple[Batch, FloatArray] | None
-    with_nodes: tuple[Batch, FloatArray] | None
-    predictive: dict[str, float] | None
     law: SpeculationLaw | None
+    prior: tuple[Batch, FloatArray] | None = None
+    with_nodes: tuple[Batch, FloatArray] | None = None
+    predictive: dict[str, float] | None = None
     speed_bits: float = 0.0
     warnings: tuple[str, ...] = ()
 

@@ -150,7 +150,7 @@ def bits_text(posterior: Posterior) -> str:
 
 def nodes_text(posterior: Posterior) -> str:
     """What the prior assumes of the nodes: a belief about operators, not a measurement."""
-    from archinfer.inference.generative import UTILISATION
+    from archinfer.inference.nuisances import UTILISATION
 
     hardware = posterior.question.hardware
     nodes = f"{hardware.node}s"
