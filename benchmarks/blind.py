@@ -37,12 +37,12 @@ def main() -> int:
 
     from archinfer.calibration.blind import blind_test
     from archinfer.calibration.calibrate import calibrate
-    from archinfer.calibration.run import Settings
+    from archinfer.calibration.measure import Settings
     from archinfer.errors import MeasurementError
 
     noisy, good = 0, 0
     for run in range(args.runs):
-        settings = Settings(args.quick, args.memory, args.seed + run, threads=args.threads)
+        settings = Settings(args.quick, args.memory, args.seed + run)
         load = os.getloadavg()[0]
         try:
             found = calibrate(settings)
@@ -53,7 +53,7 @@ def main() -> int:
         print(
             f"run {run}, load {load:.1f}: held-out shapes off by {found.median_error:.1%} in the "
             f"median, {found.worst_error:.1%} at worst; decode at {found.bandwidth.fraction:.1%} "
-            f"of reading; repeats differ by {found.unrest:.0%}",
+            f"of reading; repeats differ by {found.run.jitter:.0%}",
             flush=True,
         )
         try:

@@ -22,7 +22,7 @@ import pytest
 
 from archinfer import catalogue
 from archinfer.calibration.calibrate import Calibration, calibrate
-from archinfer.calibration.run import Settings
+from archinfer.calibration.measure import Settings
 from archinfer.fitting.validation import Validation
 from archinfer.forward.prediction import predict
 from archinfer.hardware.profile import Hardware

@@ -344,7 +344,8 @@ def test_calibration_shows_residuals_and_roofline() -> None:
     host = SimpleNamespace(
         cpu="a CPU", cores=2, date="2026-01-01", read_bytes_per_s=1e10, matmul_flops_per_s=1e11
     )
-    found = SimpleNamespace(fitted=fitted, heldout=heldout, host=host, median_error=0.2, rounds=3)
+    run = SimpleNamespace(fitted=fitted, heldout=heldout, host=host, rounds=3)
+    found = SimpleNamespace(run=run, median_error=0.2)
     chart = calibrate_chart(found)  # type: ignore[arg-type]
     measured, residuals, roofline = chart.panels
     assert measured.x.label == "measured tokens/s of one sequence"

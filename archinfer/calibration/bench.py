@@ -7,12 +7,11 @@ nobody measured.
 from __future__ import annotations
 
 import gc
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -22,12 +21,7 @@ from archinfer.calibration.moe.config import MoEConfig
 from archinfer.calibration.moe.counters import Counters
 from archinfer.calibration.moe.decoder import Decoder
 from archinfer.calibration.moe.weights import Array, Weights
-from archinfer.calibration.threads import cores
-
-if TYPE_CHECKING:
-    from archinfer.calibration.decode_bandwidth import Bandwidth
-
-__all__ = ["LOW_QUANTILE", "Bench", "HostBench", "low"]
+from archinfer.calibration.threads import blas_threads
 
 LOW_QUANTILE = 0.05
 """What counts of repeated times: whatever disturbs a run makes it slower, never faster, and on a
@@ -77,10 +71,6 @@ class Bench(Protocol):
         """Distinct experts of one layer that a batch used, mean over layers and steps."""
         ...
 
-    def bandwidth(self, memory_bytes: float, quick: bool, budget_s: float, seed: int) -> Bandwidth:
-        """Decode of a large model on all cores against reading."""
-        ...
-
     def free(self) -> None:
         """Give back all models."""
         ...
@@ -91,14 +81,9 @@ class Bench(Protocol):
 
 
 class HostBench:
-    """This machine.
+    """This machine, on as many threads as its matrix products use."""
 
-    Args:
-        threads: that matrix products use; None: all cores. Ceilings are those of all cores.
-    """
-
-    def __init__(self, threads: int | None = None) -> None:
-        self._threads = threads
+    def __init__(self) -> None:
         self._decoders: dict[Point, Decoder] = {}
         self._buffer: Array | None = None
         self._at = 0
@@ -115,7 +100,7 @@ class HostBench:
 
     def open(self, buffer_bytes: float) -> None:
         """Allocate the buffer that is read."""
-        self._pool = ThreadPoolExecutor(os.cpu_count() or 1)
+        self._pool = ThreadPoolExecutor(blas_threads())
         self._buffer = buffer(buffer_bytes)
         self._at = 0
 
@@ -155,9 +140,7 @@ class HostBench:
         missing = min(EVICT_BYTES, self._buffer.nbytes) - (self._touched - before)
         if missing > 0.0:
             self._advance(missing)
-            list(
-                self._pool.map(np.max, np.array_split(self._part.reshape(-1), os.cpu_count() or 1))
-            )
+            list(self._pool.map(np.max, np.array_split(self._part.reshape(-1), blas_threads())))
 
     def _advance(self, size_bytes: float) -> None:
         """Let `_part` be the next part of the buffer, about so large."""
@@ -184,17 +167,8 @@ class HostBench:
 
     def matmul_flops_per_s(self) -> float:
         """One product of square float32 matrices."""
-        # On all cores: by threads of our own where the library has only some.
-        parts = 1 if self._threads is None else -(-cores() // self._threads)
-        rows = np.array_split(self._matrix, parts)
-        outs = np.array_split(self._product, parts)
-
-        def product(i: int) -> None:
-            np.matmul(rows[i], self._matrix, out=outs[i])
-
-        assert self._pool is not None
-        pool = self._pool
-        return 2.0 * MATMUL**3 / _seconds(lambda: list(pool.map(product, range(parts))))
+        seconds = _seconds(lambda: np.matmul(self._matrix, self._matrix, out=self._product))
+        return 2.0 * MATMUL**3 / seconds
 
     def experts_hit(self, config: MoEConfig, batch: int, steps: int, seed: int) -> float:
         """Counted by the router while `batch` random prompts are continued."""
@@ -210,12 +184,6 @@ class HostBench:
             logits = decoder.decode(np.argmax(logits, axis=1), count)
             hit.append(float(np.mean(count.experts_hit)))
         return float(np.mean(hit))
-
-    def bandwidth(self, memory_bytes: float, quick: bool, budget_s: float, seed: int) -> Bandwidth:
-        """In a process of its own."""
-        from archinfer.calibration.decode_bandwidth import in_child
-
-        return in_child(memory_bytes, quick, budget_s, seed)
 
     def free(self) -> None:
         """Drop all models."""

@@ -1,36 +1,36 @@
 """Measures this machine with the forward pass of `moe` and makes a profile of it.
 
-All shapes are timed in turns, one step each, round after round, so that a slow minute hits each
-of them and no weight is in the caches when its turn comes; of the times of a shape the 5 %
-quantile counts. The cost model is fitted to one part of the shapes and
-must predict the others; where it does not, there is no result but a `MeasurementError`.
+The shapes are timed and fitted in `measure`; beside them stand decode of one large model against
+reading, and the experts that batches hit. Where held-out shapes are not predicted, there is no
+result but a `MeasurementError`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
-from archinfer.calibration.bench import Bench, HostBench, opened
-from archinfer.calibration.decode_bandwidth import Bandwidth
-from archinfer.calibration.design import Plan, even_hit, plan, routing_config
-from archinfer.calibration.fit import Coefficient, MachineFit, Prediction
-from archinfer.calibration.host import Host, profile_hardware, profile_text
+from archinfer.calibration.bench import Bench, HostBench, low, opened
+from archinfer.calibration.design import BITS, Point, bandwidth_config, plan, routing_config
+from archinfer.calibration.fit import Prediction
+from archinfer.calibration.host import profile_hardware, profile_text
+from archinfer.calibration.measure import Progress, Run, Settings, enough, run_shapes
 from archinfer.calibration.moe import Counters, Decoder, MoEConfig, Weights
-from archinfer.calibration.run import Progress, Run, Settings, enough, run_shapes
 from archinfer.calibration.transfer import Transferable
+from archinfer.hardware.profile import Hardware
 from archinfer.physics.workload import experts_hit
 
 if TYPE_CHECKING:
     from archinfer.calibration.blind import BlindTest
-    from archinfer.hardware.profile import Hardware
-
-__all__ = ["Calibration", "Routing", "Settings", "calibrate", "counted_chain", "evenness"]
 
 ROUTING_BATCHES = (2, 4, 8, 16, 32)
+BANDWIDTH_CONTEXT = 64
+BANDWIDTH_STEPS = 3
+BANDWIDTH_ROUNDS_LEAST = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,54 +55,54 @@ class Routing:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Bandwidth:
+    """Decode of one large model against reading, in turns."""
+
+    active_weight_bytes: float
+    """That one step reads."""
+    decode_bytes_per_s: float
+    """Weight bytes over time of a step."""
+    read_bytes_per_s: float
+    """Of the fastest kernel that reads as many bytes, within the buffer."""
+    jitter: float = 0.0
+    """How much slower the median step was than the one that counts."""
+
+    @property
+    def fraction(self) -> float:
+        """Part of the read ceiling that decode reaches."""
+        return self.decode_bytes_per_s / self.read_bytes_per_s
+
+
 @dataclass(frozen=True)
 class Calibration:
-    """What was measured and fitted.
+    """What was measured and fitted."""
 
-    Attributes:
-        host: the machine with its ceilings.
-        fit: the constants.
-        fitted, heldout: predicted and measured speeds of both parts of the design.
-        bandwidth, routing, transferable: see there.
-        skipped: names of shapes that the memory budget left out.
-        rounds: rounds of timings.
-        unrest: how much slower the median of repeated steps is than their 5 % quantile, median
-            over shapes.
-        settings: what was asked.
-        data: the profile as YAML data.
-        hardware: the profile read back from its YAML.
-        blind: the blind test, where it was run.
-    """
-
-    host: Host
-    fit: MachineFit
-    fitted: tuple[Prediction, ...]
-    heldout: tuple[Prediction, ...]
+    run: Run
+    """Timed shapes and fitted constants."""
     bandwidth: Bandwidth
     routing: Routing
     transferable: Transferable
     skipped: tuple[str, ...]
-    rounds: int
-    unrest: float
+    """Names of shapes that the memory budget left out."""
     settings: Settings
+    """What was asked."""
     data: Mapping[str, Any]
+    """The profile as YAML data."""
     hardware: Hardware
+    """The profile read back from it."""
     blind: BlindTest | None = None
+    """The blind test, where it was run."""
 
     @property
     def median_error(self) -> float:
         """Median absolute error of held-out speeds."""
-        return _median_error(self.heldout)
+        return _median_error(self.run.heldout)
 
     @property
     def worst_error(self) -> float:
         """Largest absolute error of held-out speeds."""
-        return max(abs(p.error) for p in self.heldout)
-
-    @property
-    def coefficients(self) -> dict[str, Coefficient]:
-        """See `MachineFit.coefficients`."""
-        return self.fit.coefficients()
+        return max(abs(p.error) for p in self.run.heldout)
 
     @property
     def profile(self) -> str:
@@ -111,32 +111,33 @@ class Calibration:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON document of `archinfer calibrate`."""
+        run, host = self.run, self.run.host
         return {
             "host": {
-                "cpu": self.host.cpu,
-                "cores": self.host.cores,
-                "memory_bytes": self.host.memory_bytes,
-                "date": self.host.date,
+                "cpu": host.cpu,
+                "cores": host.cores,
+                "memory_bytes": host.memory_bytes,
+                "date": host.date,
             },
             "quick": self.settings.quick,
             "seed": self.settings.seed,
             "memory_budget_bytes": self.settings.memory_bytes,
-            "rounds": self.rounds,
-            "unrest": self.unrest,
+            "rounds": run.rounds,
+            "unrest": run.jitter,
             "ceilings": {
-                "read_bytes_per_s": self.host.read_bytes_per_s,
-                "matmul_flops_per_s": self.host.matmul_flops_per_s,
+                "read_bytes_per_s": host.read_bytes_per_s,
+                "matmul_flops_per_s": host.matmul_flops_per_s,
             },
-            "coefficients": {n: c.to_dict() for n, c in self.coefficients.items()},
+            "coefficients": {n: asdict(c) for n, c in run.fit.coefficients().items()},
             "fit": {
-                "points": [_point_dict(p) for p in self.fitted],
-                "median_error": _median_error(self.fitted),
-                "spread": self.fit.spread,
+                "points": [_point_dict(p) for p in run.fitted],
+                "median_error": _median_error(run.fitted),
+                "spread": run.fit.spread,
             },
             "heldout": {
                 "median_error": self.median_error,
                 "worst_error": self.worst_error,
-                "points": [_point_dict(p) for p in self.heldout],
+                "points": [_point_dict(p) for p in run.heldout],
             },
             "decode_bandwidth_fraction": self.bandwidth.fraction,
             "decode_bandwidth": {
@@ -145,7 +146,7 @@ class Calibration:
                 "read_bytes_per_s": self.bandwidth.read_bytes_per_s,
             },
             "routing": self.routing.to_dict(),
-            "transferable": [row.to_dict() for row in self.transferable.rows()],
+            "transferable": [asdict(row) for row in self.transferable.rows()],
             "skipped": list(self.skipped),
             "blind": None if self.blind is None else self.blind.to_dict(),
         }
@@ -167,8 +168,8 @@ def _point_dict(p: Prediction) -> dict[str, Any]:
     }
 
 
-def _median_error(found: Sequence[Prediction]) -> float:
-    return float(np.median([abs(p.error) for p in found]))
+def _median_error(timed: Sequence[Prediction]) -> float:
+    return float(np.median([abs(p.error) for p in timed]))
 
 
 def calibrate(
@@ -183,116 +184,99 @@ def calibrate(
 
     Raises:
         InputError: the memory budget holds too few shapes.
-        MeasurementError: held-out speeds are predicted worse than HELDOUT_MEDIAN and
-            HELDOUT_WORST allow.
+        MeasurementError: held-out speeds are not predicted, see `measure.check`.
     """
-    tell = progress if progress is not None else _silent
-    wanted = plan(settings.memory_bytes, settings.quick, settings.points)
-    enough(wanted, f"--memory {settings.memory_bytes / 1e9:.3g}GB", "1.5GB")
-    with opened(
-        HostBench(settings.threads) if bench is None else bench, wanted.buffer_bytes
-    ) as machine:
-        found = run_shapes(machine, wanted.points, (), settings, settings.times_s[0], tell)
+    tell = progress if progress is not None else (lambda _, __: None)
+    design = plan(settings.memory_bytes, settings.quick, settings.points)
+    enough(design, f"--memory {settings.memory_bytes / 1e9:.3g}GB", "1.5GB")
+    with opened(HostBench() if bench is None else bench, design.buffer_bytes) as machine:
+        run = run_shapes(machine, design.points, (), settings, settings.times_s[0], tell)
         tell("routing", 0.0)
-        routing = _routing(machine, settings)
-    tell("decode against read bandwidth", 0.0)
-    bandwidth = machine.bandwidth(
-        settings.memory_bytes, settings.quick, settings.times_s[1], settings.seed
+        routing = count_routing(machine, 4 if settings.quick else 16, settings.seed)
+        tell("decode against read bandwidth", 0.0)
+        bandwidth = measure_bandwidth(machine, settings, design.buffer_bytes)
+    transferable = Transferable(
+        evenness=routing.evenness,
+        chain_dense=counted_chain(False),
+        chain_moe=counted_chain(True),
+        bandwidth_fraction=bandwidth.fraction,
+        model_error=run.spread,
+        source=f"{settings.command}, {run.host.date}, {run.host.cores} cores of {run.host.cpu}",
     )
-    return _result(found, bandwidth, routing, wanted, settings)
+    data = dict(run.data) | {"calibration": transferable.to_data()}
+    return Calibration(
+        run,
+        bandwidth,
+        routing,
+        transferable,
+        tuple(p.name for p in design.skipped),
+        settings,
+        data,
+        profile_hardware(data),
+    )
 
 
-def _silent(_: str, __: float) -> None:
-    pass
-
-
-def _routing(bench: Bench, settings: Settings) -> Routing:
+def count_routing(bench: Bench, steps: int, seed: int) -> Routing:
+    """Distinct experts that batches of ROUTING_BATCHES hit in `steps` steps."""
     config = routing_config()
-    steps = 4 if settings.quick else 16
-    batches = tuple(
-        (b, bench.experts_hit(config, b, steps, settings.seed), even_hit(config, b))
-        for b in ROUTING_BATCHES
-    )
-    return Routing(
-        config.experts,
-        config.experts_per_token,
-        batches,
-        evenness(config.experts, config.experts_per_token, [(b, hit) for b, hit, _ in batches]),
-    )
+    experts, top_k = config.experts, config.experts_per_token
+    counted = [(b, bench.experts_hit(config, b, steps, seed)) for b in ROUTING_BATCHES]
+    batches = tuple((b, hit, float(experts_hit(experts, top_k, b))) for b, hit in counted)
+    return Routing(experts, top_k, batches, evenness(experts, top_k, counted))
 
 
-def evenness(experts: int, experts_per_token: int, found: Sequence[tuple[int, float]]) -> float:
+def evenness(experts: int, experts_per_token: int, counted: Sequence[tuple[int, float]]) -> float:
     """The share s of the experts that, evenly used, would be hit as often as was counted.
 
     Least squares of log(counted) against log of E(1 - (1 - k/E)^B) with E = s * experts.
 
     Args:
         experts, experts_per_token: of the model.
-        found: batch and distinct experts hit, each.
+        counted: batch and distinct experts hit, each.
     """
-    from scipy.optimize import minimize_scalar
-
-    batches = np.array([b for b, _ in found], dtype=float)
-    counted = np.log([hit for _, hit in found])
+    batches = np.array([b for b, _ in counted], dtype=float)
+    log_hit = np.log([hit for _, hit in counted])
 
     def loss(share: float) -> float:
         even = np.log(experts_hit(share * experts, experts_per_token, batches))
-        return float(np.sum((even - counted) ** 2))
+        return float(np.sum((even - log_hit) ** 2))
 
     least = experts_per_token / experts
     best = minimize_scalar(loss, bounds=(least, 1.0), method="bounded", options={"xatol": 1e-6})
     return float(best.x)
 
 
+def measure_bandwidth(bench: Bench, settings: Settings, buffer_bytes: float) -> Bandwidth:
+    """Time decode of a large model and reading in turns.
+
+    Args:
+        bench: opened, with no models.
+        settings: memory, time and seed.
+        buffer_bytes: that the bench has taken.
+    """
+    room = settings.memory_bytes - buffer_bytes
+    point = Point(bandwidth_config(room, settings.quick), BANDWIDTH_CONTEXT)
+    shape = point.shape
+    # The embedding table is stored and looked up, not read.
+    read = (float(shape.active_params) - float(shape.lookup_params)) * BITS / 8.0
+    times: list[float] = []
+    reads: dict[str, list[float]] = {}
+    for _ in bench.build([point], settings.seed):
+        pass
+    start, rounds = bench.now(), 0
+    while rounds < BANDWIDTH_ROUNDS_LEAST or bench.now() - start < settings.times_s[1]:
+        times += bench.decode_s(point, BANDWIDTH_STEPS)
+        for name, speed in bench.read_bytes_per_s(read).items():
+            reads.setdefault(name, []).append(1.0 / speed)
+        rounds += 1
+    bench.free()
+    jitter = float(np.median(times)) / low(times) - 1.0
+    return Bandwidth(read, read / low(times), max(1.0 / low(r) for r in reads.values()), jitter)
+
+
 def counted_chain(moe: bool) -> int:
     """Longest chain of dependent reductions in a layer, counted while a tiny model decodes."""
-    config = MoEConfig(
-        vocab_size=64,
-        hidden_size=32,
-        layers=1,
-        heads=2,
-        kv_heads=1,
-        head_dim=16,
-        intermediate_size=64,
-        moe_intermediate_size=32 if moe else 0,
-        experts=4 if moe else 0,
-        experts_per_token=2 if moe else 0,
-    )
+    config = MoEConfig(64, 32, 1, 2, 1, 16, 64, *((32, 4, 2) if moe else ()))
     count = Counters()
     Decoder(Weights.random(config), max_tokens=2).decode([0], count)
     return count.chain_length
-
-
-def _result(
-    found: Run,
-    bandwidth: Bandwidth,
-    routing: Routing,
-    wanted: Plan,
-    settings: Settings,
-) -> Calibration:
-    host = found.host
-    transferable = Transferable(
-        evenness=routing.evenness,
-        chain_dense=counted_chain(False),
-        chain_moe=counted_chain(True),
-        bandwidth_fraction=bandwidth.fraction,
-        model_error=found.spread,
-        source=f"{settings.command}, {host.date}, {host.cores} cores of {host.cpu}",
-    )
-    data = dict(found.data) | {"calibration": transferable.to_data()}
-    hardware = profile_hardware(data)
-    return Calibration(
-        host,
-        found.fit,
-        found.fitted,
-        found.heldout,
-        bandwidth,
-        routing,
-        transferable,
-        tuple(p.name for p in wanted.skipped),
-        found.rounds,
-        found.unrest,
-        settings,
-        data,
-        hardware,
-    )

@@ -7,24 +7,12 @@ and named.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from archinfer.calibration.moe.config import MoEConfig
 from archinfer.models.shape import ModelShape
-from archinfer.physics.workload import Traffic, Workload, experts_hit
-
-__all__ = [
-    "BITS",
-    "Plan",
-    "Point",
-    "bandwidth_config",
-    "model_bytes",
-    "plan",
-    "point_bytes",
-    "routing_config",
-]
+from archinfer.physics.workload import Traffic, Workload
 
 BITS = 32
 """Bits of a weight and of a number in the KV cache: the forward pass is float32."""
@@ -111,28 +99,16 @@ def _moe(
     head_dim: int = 128,
 ) -> MoEConfig:
     return MoEConfig(
-        vocab_size=VOCAB,
-        hidden_size=hidden,
-        layers=layers,
-        heads=hidden // head_dim,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
+        VOCAB,
+        hidden,
+        layers,
+        hidden // head_dim,
+        kv_heads,
+        head_dim,
         moe_intermediate_size=width,
         experts=experts,
         experts_per_token=top,
         shared_experts=shared,
-    )
-
-
-def _dense(hidden: int, layers: int, width: int, kv_heads: int, head_dim: int = 64) -> MoEConfig:
-    return MoEConfig(
-        vocab_size=VOCAB,
-        hidden_size=hidden,
-        layers=layers,
-        heads=hidden // head_dim,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
-        intermediate_size=width,
     )
 
 
@@ -141,7 +117,7 @@ def _points(quick: bool) -> list[Point]:
     deep = _moe(256, 10, 96, 16, 8, shared=4)
     wide = _moe(1024, 2, 1024, 4, 2, kv_heads=4)
     calls = _moe(512, 4, 160, 16, 8, shared=4, kv_heads=2)
-    plain = _dense(768, 3, 2304, 4)
+    plain = MoEConfig(VOCAB, 768, 3, 12, 4, 64, intermediate_size=2304)
     few = _moe(512, 3, 768, 6, 2, kv_heads=8, head_dim=64)
     middle = _moe(1024, 2, 256, 12, 6, shared=4)
     single = _moe(256, 6, 384, 8, 1, kv_heads=2, head_dim=64)
@@ -198,17 +174,17 @@ def plan(memory_bytes: float, quick: bool, points: Sequence[Point] | None = None
     wanted = tuple(_points(quick) if points is None else points)
     buffer_bytes = min(0.4e9 if quick else 0.8e9, 0.25 * memory_bytes)
     taken = OVERHEAD_BYTES + buffer_bytes
-    there: set[MoEConfig] = set()
+    planned: set[MoEConfig] = set()
     kept, skipped = [], []
     for point in wanted:
         more = point_bytes(point)
-        if point.config not in there:
+        if point.config not in planned:
             more += model_bytes(point.config)
         if taken + more > memory_bytes:
             skipped.append(point)
             continue
         taken += more
-        there.add(point.config)
+        planned.add(point.config)
         kept.append(point)
     return Plan(tuple(kept), tuple(skipped), buffer_bytes, taken)
 
@@ -226,14 +202,3 @@ def bandwidth_config(memory_bytes: float, quick: bool) -> MoEConfig:
 def routing_config() -> MoEConfig:
     """A small model with many experts, to see how evenly a router spreads tokens."""
     return _moe(256, 6, 32, 64, 8, kv_heads=2, head_dim=64)
-
-
-@lru_cache
-def even_hit(config: MoEConfig, batch: int) -> float:
-    """Distinct experts that a batch uses in one MoE layer under even routing."""
-    return float(experts_hit(config.experts, config.experts_per_token, batch))
-
-
-def configs(points: Iterable[Point]) -> tuple[MoEConfig, ...]:
-    """Each model once, in order of first appearance."""
-    return tuple(dict.fromkeys(point.config for point in points))

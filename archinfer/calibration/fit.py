@@ -10,31 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from scipy.optimize import least_squares
 
 from archinfer.calibration.design import Point
-from archinfer.hardware.profile import KEYS
+from archinfer.hardware.profile import KEYS, Hardware
 from archinfer.models.shape import FloatArray
 from archinfer.physics.decode import Z90, decode_time
 from archinfer.physics.mapping import Placement
 from archinfer.physics.terms import TokenTime
-
-if TYPE_CHECKING:
-    from archinfer.hardware.profile import Hardware
-
-__all__ = [
-    "CONSTANTS",
-    "HELDOUT_MEDIAN",
-    "HELDOUT_WORST",
-    "Coefficient",
-    "MachineFit",
-    "Prediction",
-    "fit_machine",
-    "pass_time",
-    "predictions",
-]
 
 CONSTANTS: Final[dict[str, tuple[float, float]]] = {
     "bandwidth_efficiency": (0.5, 1.5),
@@ -45,11 +31,6 @@ CONSTANTS: Final[dict[str, tuple[float, float]]] = {
     "fixed_time_per_token": (50e-6, 1.5),
 }
 """Constants that are fitted: centre and log-standard deviation of what is believed before."""
-
-HELDOUT_MEDIAN = 0.10
-"""Largest median error of held-out speeds with which a fit is worth printing."""
-HELDOUT_WORST = 0.30
-"""Largest error of any held-out speed."""
 
 SPREAD_FLOOR = 0.01
 """Smallest spread of timings that is believed, natural logarithm."""
@@ -62,10 +43,6 @@ class Coefficient:
     value: float
     low: float
     high: float
-
-    def to_dict(self) -> dict[str, float]:
-        """JSON keys."""
-        return {"value": self.value, "low": self.low, "high": self.high}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +61,18 @@ class Prediction:
 
 @dataclass(frozen=True)
 class MachineFit:
-    """Fitted constants.
-
-    Attributes:
-        names: constants, in the order of CONSTANTS.
-        log_values, log_covariance: their logarithms, shape (k,) and (k, k).
-        spread: standard deviation of log(time) that the constants do not explain.
-        hardware: the profile with the fitted constants.
-    """
+    """Fitted constants."""
 
     names: tuple[str, ...]
+    """In the order of CONSTANTS."""
     log_values: FloatArray
+    """Their logarithms, shape (k,)."""
     log_covariance: FloatArray
+    """Of these, shape (k, k)."""
     spread: float
+    """Standard deviation of log(time) that the constants do not explain."""
     hardware: Hardware
+    """The profile with the fitted constants."""
 
     @property
     def log_sd(self) -> dict[str, float]:
@@ -105,36 +80,33 @@ class MachineFit:
         sd = np.sqrt(np.diag(self.log_covariance))
         return dict(zip(self.names, (float(v) for v in sd), strict=True))
 
+    @property
+    def constants(self) -> dict[str, tuple[float, float]]:
+        """Value in SI units and log-standard deviation of each."""
+        values, sd = np.exp(self.log_values), self.log_sd
+        return {n: (float(v), sd[n]) for n, v in zip(self.names, values, strict=True)}
+
     def coefficients(self) -> dict[str, Coefficient]:
         """Seconds by what they are paid for, with 90 % intervals, and the efficiencies behind."""
         h = self.hardware
         peak = float(h.bandwidth_bytes_per_s * h.read_fraction)
-        flops = h.peak_flops("fp32")
-        values = dict(zip(self.names, (float(v) for v in np.exp(self.log_values)), strict=True))
 
-        def of(name: str, value: float) -> Coefficient:
-            spread = float(np.exp(Z90 * self.log_sd[name]))
-            return Coefficient(value, value / spread, value * spread)
+        def interval(name: str, seconds_at_1: float | None = None) -> Coefficient:
+            """Of a constant, or of the seconds that go as its inverse."""
+            value, sd = self.constants[name]
+            value = value if seconds_at_1 is None else seconds_at_1 / value
+            factor = float(np.exp(Z90 * sd))
+            return Coefficient(value, value / factor, value * factor)
 
+        efficiencies = ("bandwidth_efficiency", "kv_bandwidth_efficiency", "compute_efficiency")
         return {
-            "seconds_per_weight_byte": of(
-                "bandwidth_efficiency", 1.0 / (peak * values["bandwidth_efficiency"])
-            ),
-            "seconds_per_kv_byte": of(
-                "kv_bandwidth_efficiency", 1.0 / (peak * values["kv_bandwidth_efficiency"])
-            ),
-            "seconds_per_flop": of(
-                "compute_efficiency", 1.0 / (flops * values["compute_efficiency"])
-            ),
-            "seconds_per_layer": of("fixed_time_per_layer", values["fixed_time_per_layer"]),
-            "seconds_per_expert_call": of("fixed_time_per_expert", values["fixed_time_per_expert"]),
-            "seconds_per_token": of("fixed_time_per_token", values["fixed_time_per_token"]),
-            "bandwidth_efficiency": of("bandwidth_efficiency", values["bandwidth_efficiency"]),
-            "kv_bandwidth_efficiency": of(
-                "kv_bandwidth_efficiency", values["kv_bandwidth_efficiency"]
-            ),
-            "compute_efficiency": of("compute_efficiency", values["compute_efficiency"]),
-        }
+            "seconds_per_weight_byte": interval("bandwidth_efficiency", 1.0 / peak),
+            "seconds_per_kv_byte": interval("kv_bandwidth_efficiency", 1.0 / peak),
+            "seconds_per_flop": interval("compute_efficiency", 1.0 / h.peak_flops("fp32")),
+            "seconds_per_layer": interval("fixed_time_per_layer"),
+            "seconds_per_expert_call": interval("fixed_time_per_expert"),
+            "seconds_per_token": interval("fixed_time_per_token"),
+        } | {name: interval(name) for name in efficiencies}
 
 
 def pass_time(hardware: Hardware, point: Point) -> TokenTime:
@@ -163,8 +135,6 @@ def fit_machine(
         points: what was timed.
         seconds: of one decode step of each.
     """
-    from scipy.optimize import least_squares
-
     names = tuple(CONSTANTS)
     mean = np.log([CONSTANTS[n][0] for n in names])
     prior_sd = np.array([CONSTANTS[n][1] for n in names])
@@ -192,7 +162,7 @@ def fit_machine(
         def jacobian(x: FloatArray, weight: FloatArray = weight) -> FloatArray:
             return np.vstack((model(x)[1], np.diag(weight)))
 
-        found = least_squares(
+        solution = least_squares(
             residuals,
             logs,
             jac=jacobian,
@@ -201,7 +171,7 @@ def fit_machine(
             f_scale=2.0 * spread,
             x_scale=1.0,
         )
-        logs = np.asarray(found.x)
+        logs = np.asarray(solution.x)
         difference, slopes = model(logs)
         freedom = max(len(points) - len(names), 1)
         spread = max(float(np.sqrt(difference @ difference / freedom)), SPREAD_FLOOR)

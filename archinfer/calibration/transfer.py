@@ -8,13 +8,13 @@ cost model's form is from code that runs.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from archinfer.hardware.profile import Hardware
-    from archinfer.solver.question import Question
-
-__all__ = ["TransferRow", "Transferable", "apply", "read_calibration"]
+from archinfer.errors import FileError
+from archinfer.hardware.profile import Figure
+from archinfer.hardware.schema import read_profile
+from archinfer.models.family import COUNTED_KINDS
+from archinfer.solver.question import Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,29 +26,23 @@ class TransferRow:
     used: bool
     text: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON keys of `transferable[]`."""
-        return {"name": self.name, "value": self.value, "used": self.used, "text": self.text}
-
 
 @dataclass(frozen=True, slots=True)
 class Transferable:
-    """Figures that carry over to other hardware.
-
-    Attributes:
-        evenness: see `LayerGroup.evenness`.
-        chain_dense, chain_moe: counted dependent reductions of a layer (grouped queries).
-        bandwidth_fraction: part of the read ceiling that decode of a large model reaches.
-        model_error: standard deviation of log(time) that the fitted cost model leaves.
-        source: command, day, machine.
-    """
+    """Figures that carry over to other hardware."""
 
     evenness: float
+    """See `LayerGroup.evenness`."""
     chain_dense: int
+    """Counted dependent reductions of a dense layer with grouped queries."""
     chain_moe: int
+    """The same of an MoE layer."""
     bandwidth_fraction: float
+    """Part of the read ceiling that decode of a large model reaches."""
     model_error: float
+    """Standard deviation of log(time) that the fitted cost model leaves."""
     source: str
+    """Command, day, machine."""
 
     def rows(self) -> tuple[TransferRow, ...]:
         """Every figure, in words."""
@@ -102,22 +96,19 @@ def read_calibration(path: str) -> Transferable:
     Raises:
         FileError: no such file, not a profile, or one without a calibration.
     """
-    from archinfer.errors import FileError
-    from archinfer.hardware.schema import read_profile
-
-    found = read_profile(path).calibration
-    if found is None:
+    section = read_profile(path).calibration
+    if section is None:
         raise FileError(
             path,
             "missing key 'calibration'; expected a profile that archinfer calibrate --save wrote",
         )
     return Transferable(
-        found.evenness,
-        found.chain.dense,
-        found.chain.moe,
-        found.bandwidth_fraction,
-        found.model_error,
-        found.source,
+        section.evenness,
+        section.chain.dense,
+        section.chain.moe,
+        section.bandwidth_fraction,
+        section.model_error,
+        section.source,
     )
 
 
@@ -127,33 +118,21 @@ def apply(question: Question, calibration: Transferable, path: str) -> Question:
     Routing evenness always counts; the counted chain where the attention is one that was run;
     the model error where it exceeds the profile's own.
     """
-    from archinfer.hardware.profile import Figure
-    from archinfer.models.family import COUNTED_KINDS
-
     source = f"calibration {path}: {calibration.source}"
+
+    def figure(key: str, value: float) -> Figure:
+        return Figure(key, value, "number", source)
+
     rules = replace(question.rules, evenness=calibration.evenness)
-    added = [Figure("calibration.expert_evenness", calibration.evenness, "number", source)]
+    added = [figure("calibration.expert_evenness", calibration.evenness)]
     if rules.attention in COUNTED_KINDS:
-        rules = replace(rules, chain=float(calibration.chain_moe))
-        added.append(
-            Figure(
-                "calibration.reductions_per_moe_layer",
-                float(calibration.chain_moe),
-                "number",
-                source,
-            )
-        )
-    hardware: Hardware = question.hardware
-    if calibration.model_error > hardware.model_error_log_sd:
-        hardware = replace(
-            hardware,
-            model_error_log_sd=calibration.model_error,
-            figures=tuple(
-                Figure("model_error", calibration.model_error, "number", source)
-                if figure.key == "model_error"
-                else figure
-                for figure in hardware.figures
-            ),
-        )
-    hardware = replace(hardware, figures=(*hardware.figures, *added))
+        chain = float(calibration.chain_moe)
+        rules = replace(rules, chain=chain)
+        added.append(figure("calibration.reductions_per_moe_layer", chain))
+    hardware, error = question.hardware, calibration.model_error
+    figures = hardware.figures
+    if error > hardware.model_error_log_sd:
+        hardware = replace(hardware, model_error_log_sd=error)
+        figures = tuple(figure(f.key, error) if f.key == "model_error" else f for f in figures)
+    hardware = replace(hardware, figures=(*figures, *added))
     return question.with_(hardware=hardware, rules=rules, calibration=path)

@@ -16,7 +16,7 @@ from archinfer.cli.pictures import PLOT_HELP, REPORT_HELP
 
 if TYPE_CHECKING:
     from archinfer.calibration.calibrate import Calibration
-    from archinfer.calibration.run import Progress, Settings
+    from archinfer.calibration.measure import Progress, Settings
 
 __all__ = ["calibrate"]
 
@@ -68,7 +68,7 @@ def calibrate(
 
     # Before anything imports NumPy.
     limit_threads(threads)
-    from archinfer.calibration.run import Settings
+    from archinfer.calibration.measure import Settings
     from archinfer.cli.common import print_csv, print_json, print_markdown, read_count, warn
     from archinfer.cli.pictures import check_targets, write_files
     from archinfer.errors import InputError
@@ -85,7 +85,6 @@ def calibrate(
         quick=quick,
         memory_bytes=budget,
         seed=seed,
-        threads=threads,
         command=_command(quick, memory, threads, seed),
     )
     try:

@@ -17,7 +17,7 @@ __all__ = ["point_rows", "print_calibration", "sentences", "tables"]
 
 Table = tuple[str, list[str], list[list[str]]]
 
-UNREST = 0.3
+JITTER = 0.3
 """Share by which a median step may be slower than the fastest ones before it is mentioned."""
 
 _COEFFICIENTS = {
@@ -64,12 +64,12 @@ def tables(found: Calibration) -> list[Table]:
         (
             "Fitted, with 90 % intervals",
             ["what", "value", "low", "high"],
-            [_coefficient(name, c) for name, c in found.coefficients.items()],
+            [_coefficient(name, c) for name, c in found.run.fit.coefficients().items()],
         ),
         (
             "Held-out shapes, tokens/s of one sequence",
             ["model", "measured", "predicted", "error"],
-            [_point(p) for p in found.heldout],
+            [_point(p) for p in found.run.heldout],
         ),
         (
             f"Distinct experts hit by a batch ({found.routing.experts} experts, top "
@@ -116,23 +116,23 @@ def _blind_table(blind: BlindTest) -> Table:
 
 def sentences(found: Calibration) -> list[str]:
     """What the tables do not say."""
-    host, bandwidth = found.host, found.bandwidth
+    host, bandwidth = found.run.host, found.bandwidth
     active = format_quantity(bandwidth.active_weight_bytes, "bytes", digits=3)
     lines = [
-        f"{host.cpu}, {host.cores} cores: together they read at "
-        f"{format_quantity(host.read_bytes_per_s, 'bytes_per_s', digits=3)}, multiply float32 "
+        f"{host.cpu}, {host.cores} cores; on {host.on_threads} it reads at "
+        f"{format_quantity(host.read_bytes_per_s, 'bytes_per_s', digits=3)}, multiplies float32 "
         f"matrices at {format_quantity(host.matmul_flops_per_s, 'flops_per_s', digits=3)}.",
-        f"On all cores decode with {active} of active weights runs at {bandwidth.fraction:.1%} of "
+        f"Decode with {active} of active weights runs at {bandwidth.fraction:.1%} of "
         "the read bandwidth measured in turns with it"
         + ("; the full run takes about 1 GB" if found.settings.quick else "")
         + (
-            f" (other programs ran meanwhile: the median step took {bandwidth.unrest:.0%} more)."
-            if bandwidth.unrest > UNREST
+            f" (other programs ran meanwhile: the median step took {bandwidth.jitter:.0%} more)."
+            if bandwidth.jitter > JITTER
             else "."
         ),
         f"Held-out shapes: median error {found.median_error:.1%}, worst {found.worst_error:.1%}; "
-        f"{found.rounds} rounds; the median of repeated steps is {found.unrest:.0%} above the "
-        "5 % quantile that counts.",
+        f"{found.run.rounds} rounds; the median of repeated steps is {found.run.jitter:.0%} above "
+        "the 5 % quantile that counts.",
         _range(found),
         "Seconds per byte, FLOP, layer, expert call and token stay on this machine.",
     ]
@@ -142,7 +142,7 @@ def sentences(found: Calibration) -> list[str]:
 
 
 def _range(found: Calibration) -> str:
-    timed = [p.point for p in (*found.fitted, *found.heldout)]
+    timed = [p.point for p in (*found.run.fitted, *found.run.heldout)]
     batches = [p.batch for p in timed]
     contexts = [p.context_tokens for p in timed]
     return (
@@ -173,7 +173,7 @@ def point_rows(found: Calibration) -> tuple[list[str], list[list[Any]]]:
         "batch", "measured_tokens_per_s", "predicted_tokens_per_s", "error",
     ]  # fmt: skip
     rows: list[list[Any]] = []
-    for part, points in (("fit", found.fitted), ("heldout", found.heldout)):
+    for part, points in (("fit", found.run.fitted), ("heldout", found.run.heldout)):
         for p in points:
             c, at = p.point.config, p.point
             model = [c.layers, c.hidden_size, c.experts, c.experts_per_token]

@@ -149,10 +149,10 @@ def _errors(found: Validation) -> Panel:
 
 def calibrate_chart(found: Calibration) -> Chart:
     """Predicted against measured speed, the residuals, and the roofline with what was measured."""
-    host = found.host
+    host = found.run.host
     caption = _caption(
         f"Measured on {host.cpu}, {host.cores} cores, {host.date}; float32 decode of "
-        f"archinfer, {found.rounds} rounds. Lines of the roofline: reading and matrix "
+        f"archinfer, {found.run.rounds} rounds. Lines of the roofline: reading and matrix "
         "multiplication as measured here."
     )
     title = f"Calibration: median error of held-out shapes {100 * found.median_error:.1f} %"
@@ -162,13 +162,13 @@ def calibrate_chart(found: Calibration) -> Chart:
 
 def _parts(found: Calibration) -> list[tuple[str, str, str, tuple[Timing, ...]]]:
     return [
-        ("shapes of the fit", "blue", "circle", found.fitted),
-        ("held-out shapes", "red", "square", found.heldout),
+        ("shapes of the fit", "blue", "circle", found.run.fitted),
+        ("held-out shapes", "red", "square", found.run.heldout),
     ]
 
 
 def _measured(found: Calibration) -> Panel:
-    every = [*found.fitted, *found.heldout]
+    every = [*found.run.fitted, *found.run.heldout]
     ends = [v for p in every for v in (p.measured_tokens_per_s, p.predicted_tokens_per_s)]
     x = _around("measured tokens/s of one sequence", ends)
     y = _around("predicted tokens/s of one sequence", ends)
@@ -189,7 +189,7 @@ def _measured(found: Calibration) -> Panel:
     words = "; ".join(
         f"{p.point.name}: {compact(p.measured_tokens_per_s)} measured, "
         f"{compact(p.predicted_tokens_per_s)} predicted"
-        for p in found.heldout
+        for p in found.run.heldout
     )
     return Panel("Predicted against measured", f"Held-out shapes. {words}.", x, y, tuple(marks))
 
@@ -222,7 +222,7 @@ def _residuals(found: Calibration) -> Panel:
 
 
 def _roofline(found: Calibration) -> Panel:
-    read, peak = found.host.read_bytes_per_s / GIGA, found.host.matmul_flops_per_s / GIGA
+    read, peak = found.run.host.read_bytes_per_s / GIGA, found.run.host.matmul_flops_per_s / GIGA
     series: list[Mark] = []
     intensities: list[float] = []
     rates: list[float] = []

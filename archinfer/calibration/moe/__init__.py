@@ -7,7 +7,6 @@ is, `weights.py` how its numbers lie in memory, `counters.py` how work is counte
 
 from __future__ import annotations
 
-from archinfer.calibration.moe.ceilings import matmul_flops_per_s, read_bytes_per_s
 from archinfer.calibration.moe.config import MoEConfig
 from archinfer.calibration.moe.counters import Counters, Tally
 from archinfer.calibration.moe.decoder import Decoder
@@ -19,6 +18,4 @@ __all__ = [
     "MoEConfig",
     "Tally",
     "Weights",
-    "matmul_flops_per_s",
-    "read_bytes_per_s",
 ]

@@ -1,21 +1,17 @@
-"""What this machine could do at best: reading memory and multiplying matrices.
+"""What this machine's memory could do at best: several kernels that read it.
 
-Both are measured with the best of several kernels, so that a model's speed is never flattered by
-a slow yardstick.
+The fastest of them is what counts, so that a model's speed is never flattered by a slow yardstick.
 """
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from archinfer.calibration.moe.weights import Array
-
-__all__ = ["READ_COLUMNS", "buffer", "matmul_flops_per_s", "read_bytes_per_s", "read_kernels"]
+from archinfer.calibration.threads import blas_threads
 
 READ_COLUMNS = 2048
 """Row length of the matrices that the reading kernels see."""
@@ -34,13 +30,12 @@ def read_kernels(memory: Array, pool: ThreadPoolExecutor) -> dict[str, Callable[
 
     Args:
         memory: from `buffer`.
-        pool: one thread for each core.
+        pool: as many threads as matrix products use.
     """
     x = np.ones((1, READ_COLUMNS), dtype=np.float32)
     out = np.empty((1, ROWS), dtype=np.float32)
     flat = memory.reshape(-1)
-    threads = os.cpu_count() or 1
-    parts = np.array_split(flat, threads)
+    parts = np.array_split(flat, blas_threads())
 
     def products() -> Array:
         for matrix in memory:
@@ -66,32 +61,3 @@ def read_kernels(memory: Array, pool: ThreadPoolExecutor) -> dict[str, Callable[
         "sum": sums,
         "dot product": dots,
     }
-
-
-def read_bytes_per_s(memory: Array, repeats: int = 5) -> dict[str, float]:
-    """Bytes per second at which all cores read `memory`, by kernel; median of `repeats`.
-
-    `memory` should be several times the last-level cache; see `buffer`.
-    """
-    times: dict[str, list[float]] = {}
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        kernels = read_kernels(memory, pool)
-        for _ in range(repeats):
-            for name, kernel in kernels.items():
-                times.setdefault(name, []).append(_seconds(kernel))
-    return {name: memory.nbytes / float(np.median(t)) for name, t in times.items()}
-
-
-def matmul_flops_per_s(size: int = 2048, repeats: int = 5) -> float:
-    """FLOPs per second of a square float32 matrix product, median of `repeats`."""
-    a = np.ones((size, size), dtype=np.float32)
-    out = np.empty_like(a)
-    np.matmul(a, a, out=out)
-    times = [_seconds(lambda: np.matmul(a, a, out=out)) for _ in range(repeats)]
-    return 2.0 * size**3 / float(np.median(times))
-
-
-def _seconds(run: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start

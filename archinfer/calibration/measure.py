@@ -10,31 +10,24 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from archinfer.calibration.bench import Bench, low
 from archinfer.calibration.design import Plan, Point
-from archinfer.calibration.fit import (
-    HELDOUT_MEDIAN,
-    HELDOUT_WORST,
-    MachineFit,
-    Prediction,
-    fit_machine,
-    predictions,
-)
+from archinfer.calibration.fit import MachineFit, Prediction, fit_machine, predictions
 from archinfer.calibration.host import Host, profile_data, profile_hardware
 from archinfer.errors import InputError, MeasurementError
-
-if TYPE_CHECKING:
-    from archinfer.hardware.profile import Hardware
-
-__all__ = ["ROUNDS_LEAST", "Progress", "Run", "Settings", "check", "enough", "run_shapes"]
+from archinfer.hardware.profile import Hardware
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and the part of it that is done, 0 to 1."""
 
+HELDOUT_MEDIAN = 0.10
+"""Largest median error of held-out speeds with which a fit is worth printing."""
+HELDOUT_WORST = 0.30
+"""Largest error of any held-out speed."""
 ROUNDS_LEAST = 6
 PATIENCE = 2.5
 """Most time that the least number of rounds may take, in budgets."""
@@ -48,27 +41,22 @@ READ_BYTES = 64e6
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to spend.
-
-    Attributes:
-        quick: the smaller design and shorter rounds.
-        memory_bytes: most memory that anything takes.
-        seed: of weights and of the order of timings.
-        command: how it was called, for provenance.
-        threads: that matrix products use; the caller saw to it (`archinfer.calibration.threads`).
-        rounds_s, bandwidth_s: seconds for the rounds of shapes and for the decode-bandwidth
-            model; None: as quick or full.
-        points: another design.
-    """
+    """What to spend."""
 
     quick: bool = False
+    """The smaller design and shorter rounds."""
     memory_bytes: float = 4e9
+    """Most memory that anything takes."""
     seed: int = 0
+    """Of weights and of the order of timings."""
     command: str = "archinfer calibrate"
-    threads: int = 1
+    """How it was called, for provenance."""
     rounds_s: float | None = None
+    """Seconds for the rounds of shapes; None: as quick or full."""
     bandwidth_s: float | None = None
+    """Seconds for the decode-bandwidth model; None: as quick or full."""
     points: tuple[Point, ...] | None = None
+    """Another design."""
 
     @property
     def times_s(self) -> tuple[float, float]:
@@ -82,31 +70,28 @@ class Settings:
 
 @dataclass(frozen=True)
 class Run:
-    """What was timed and fitted.
-
-    Attributes:
-        host: the machine with its ceilings.
-        seconds: of one step, by shape.
-        fit: the constants.
-        fitted, heldout: measured and predicted speeds of both parts of the design.
-        spread: standard deviation of log(time) about the fit, held-out shapes included.
-        rounds: rounds of timings.
-        unrest: how much slower the median of repeated steps is than their 5 % quantile, median
-            over shapes.
-        data: the profile as YAML data.
-        hardware: the profile read back from it.
-    """
+    """What was timed and fitted."""
 
     host: Host
+    """The machine with its ceilings."""
     seconds: Mapping[Point, float]
+    """Of one step, by shape."""
     fit: MachineFit
+    """The constants."""
     fitted: tuple[Prediction, ...]
+    """Measured and predicted speeds of the shapes of the fit."""
     heldout: tuple[Prediction, ...]
+    """The same of the shapes that the fit has not seen."""
     spread: float
+    """Standard deviation of log(time) about the fit, held-out shapes included."""
     rounds: int
-    unrest: float
+    """Rounds of timings."""
+    jitter: float
+    """Median over 5 % quantile of repeated steps, minus 1; median over shapes."""
     data: Mapping[str, Any]
+    """The profile as YAML data."""
     hardware: Hardware
+    """The profile read back from it."""
 
 
 @dataclass(slots=True)
@@ -117,23 +102,23 @@ class _Timings:
     rounds: int = 0
 
 
-def enough(wanted: Plan, budget: str, needed: str) -> None:
+def enough(design: Plan, budget: str, needed: str) -> None:
     """Refuse a design that is too small to fit and to check.
 
     Args:
-        wanted: what the memory budget holds.
+        design: what the memory budget holds.
         budget: option and value, for the message.
         needed: a budget that is enough.
 
     Raises:
         InputError: fewer than FIT_LEAST shapes to fit or HELDOUT_LEAST held-out ones.
     """
-    held = sum(p.heldout for p in wanted.points)
-    if held >= HELDOUT_LEAST and len(wanted.points) - held >= FIT_LEAST:
+    held = sum(p.heldout for p in design.points)
+    if held >= HELDOUT_LEAST and len(design.points) - held >= FIT_LEAST:
         return
     raise InputError(
-        f"{budget}: room for {len(wanted.points)} of "
-        f"{len(wanted.points) + len(wanted.skipped)} shapes; at least {FIT_LEAST} to fit and "
+        f"{budget}: room for {len(design.points)} of "
+        f"{len(design.points) + len(design.skipped)} shapes; at least {FIT_LEAST} to fit and "
         f"{HELDOUT_LEAST} to check are needed ({needed} is enough)"
     )
 
@@ -158,16 +143,16 @@ def run_shapes(
     timings = _Timings({point: [] for point in points})
     shuffled = random.Random(settings.seed)
     try:
-        for attempt in range(1, ATTEMPTS + 1):
+        for _ in range(ATTEMPTS - 1):
             _rounds(bench, timings, shuffled, budget_s, tell)
             try:
                 return _fitted(timings, design, settings)
             except MeasurementError:
-                if attempt == ATTEMPTS:
-                    raise
+                continue
+        _rounds(bench, timings, shuffled, budget_s, tell)
+        return _fitted(timings, design, settings)
     finally:
         bench.free()
-    raise AssertionError("unreachable")
 
 
 def _rounds(
@@ -198,41 +183,34 @@ def _goes_on(spent_s: float, budget_s: float, rounds: int) -> bool:
 
 
 def _fitted(timings: _Timings, design: Sequence[Point], settings: Settings) -> Run:
-    seconds = {point: low(found) for point, found in timings.times.items()}
-    unrest = float(np.median([np.median(t) / seconds[p] - 1.0 for p, t in timings.times.items()]))
+    """Constants from the shapes of the fit, checked on the others."""
+    seconds = {point: low(times) for point, times in timings.times.items()}
+    jitter = float(np.median([np.median(t) / seconds[p] - 1.0 for p, t in timings.times.items()]))
     host = Host.here(
         settings.command,
-        settings.threads,
         max(1.0 / low(inverse) for inverse in timings.reads.values()),
         1.0 / low(timings.products),
     )
     fit_points = [p for p in design if not p.heldout]
     held_points = [p for p in design if p.heldout]
-    fit_s = [seconds[p] for p in fit_points]
-    held_s = [seconds[p] for p in held_points]
+    fit_s, held_s = ([seconds[p] for p in points] for points in (fit_points, held_points))
     fit = fit_machine(profile_hardware(profile_data(host)), fit_points, fit_s)
     heldout = predictions(fit.hardware, held_points, held_s)
-    check(heldout, unrest)
+    check(heldout, jitter)
     # What the constants do not explain, of shapes seen and unseen together.
     errors = np.log([1.0 + p.error for p in heldout])
-    variance = fit.spread**2 * len(fit_points) + float(errors @ errors)
-    spread = float(np.sqrt(variance / len(design)))
-    sds = fit.log_sd
-    values = dict(zip(fit.names, (float(v) for v in np.exp(fit.log_values)), strict=True))
-    off = np.abs([p.error for p in heldout])
-    data = profile_data(
-        host,
-        {name: (values[name], sds[name]) for name in fit.names},
-        spread,
-        (fit.names, fit.log_covariance.tolist()),
-        {
-            "command": settings.command,
-            "observations": len(fit_points),
-            "residual": f"rms {fit.spread:.3f} in natural logarithm; {len(held_points)} held-out "
-            f"shapes: median error {np.median(off):.1%}, worst {np.max(off):.1%}",
-            "note": f"{timings.rounds} rounds, seed {settings.seed}, 5 % quantile of times.",
-        },
+    spread = float(
+        np.sqrt((fit.spread**2 * len(fit_points) + float(errors @ errors)) / len(design))
     )
+    off = np.abs([p.error for p in heldout])
+    note = {
+        "command": settings.command,
+        "observations": len(fit_points),
+        "residual": f"rms {fit.spread:.3f} in natural logarithm; {len(held_points)} held-out "
+        f"shapes: median error {np.median(off):.1%}, worst {np.max(off):.1%}",
+        "note": f"{timings.rounds} rounds, seed {settings.seed}, 5 % quantile of times.",
+    }
+    data = profile_data(host, fit.constants, spread, fit.log_covariance, note)
     hardware = profile_hardware(data)
     return Run(
         host,
@@ -242,13 +220,13 @@ def _fitted(timings: _Timings, design: Sequence[Point], settings: Settings) -> R
         tuple(predictions(hardware, held_points, held_s)),
         spread,
         timings.rounds,
-        unrest,
+        jitter,
         data,
         hardware,
     )
 
 
-def check(heldout: Sequence[Prediction], unrest: float) -> None:
+def check(heldout: Sequence[Prediction], jitter: float) -> None:
     """Refuse a fit that does not predict.
 
     Raises:
@@ -261,6 +239,6 @@ def check(heldout: Sequence[Prediction], unrest: float) -> None:
     raise MeasurementError(
         "the machine was too noisy to calibrate: held-out speeds are off by "
         f"{median:.0%} in the median and {worst:.0%} at worst (allowed: {HELDOUT_MEDIAN:.0%} and "
-        f"{HELDOUT_WORST:.0%}), and repeated steps by {unrest:.0%}; "
+        f"{HELDOUT_WORST:.0%}), and repeated steps by {jitter:.0%}; "
         "try again when nothing else runs"
     )
