@@ -114,7 +114,7 @@ def draw(rng: random.Random, folder: Path) -> Case:
     case = make(rng, folder)
     if rng.random() < 0.05:
         case.environment["COLUMNS"] = rng.choice(("²²", "0", "20", "40", "-5", "9" * 12, "1e3"))
-    if rng.random() < 0.3:
+    if case.stricter is None and rng.random() < 0.3:
         case.words += ["--format", rng.choice(("json", "json", "markdown", "csv", "table", "xml"))]
     return case
 
