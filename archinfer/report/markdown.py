@@ -1,0 +1,64 @@
+"""Documents as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from archinfer.report.document import (
+    MARKDOWN,
+    Block,
+    Document,
+    Items,
+    Pairs,
+    Paragraph,
+    Table,
+    Words,
+    cell,
+    flat,
+    plain,
+)
+
+
+def to_markdown(document: Document) -> str:
+    """The document, an empty line between blocks and none at the end."""
+    parts = [f"# {document.title}"] if document.titled & MARKDOWN else []
+    for block in flat(document.blocks, MARKDOWN):
+        parts += _block(block)
+    return "\n\n".join(parts)
+
+
+def _block(block: Block) -> Iterator[str]:
+    match block:
+        case Paragraph():
+            text = _words(block.words)
+            yield f"**{text}**" if block.style == "strong" else text
+        case Items():
+            if block.title:
+                yield f"**{block.title}**"
+            yield "\n".join(f"- {_words(item)}" for item in block.items)
+        case Pairs():
+            yield _table(("", ""), block.pairs)
+        case Table():
+            if block.title and block.titled & MARKDOWN:
+                yield f"**{block.title}**"
+            kept = [i for i, align in enumerate(block.align) if align != "b"]
+            yield _table(
+                [block.headings[i] for i in kept],
+                [[_words(cell(row[i]).words) for i in kept] for row in block.rows],
+            )
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
+
+    return "\n".join([line(headings), line(["---"] * len(headings)), *map(line, rows)])
+
+
+def _words(words: Words) -> str:
+    if isinstance(words, str):
+        return words
+    return "".join(
+        f"**{w.text}**" if not isinstance(w, str) and w.style == "strong" else plain((w,))
+        for w in words
+    )

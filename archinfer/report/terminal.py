@@ -1,0 +1,301 @@
+"""Documents on a terminal.
+
+In a terminal (or with COLUMNS set) a table keeps to the width there is: headings and texts wrap
+between words, then columns that may go are left out and named below, then each row becomes a
+paragraph. Where the output goes to a file or a pipe, lines are as long as they need to be.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from archinfer.report.document import (
+    EXPLAIN,
+    SCREEN,
+    Document,
+    Items,
+    Pairs,
+    Paragraph,
+    Table,
+    TextMap,
+    Where,
+    Words,
+    cell,
+    flat,
+    plain,
+)
+from archinfer.words import compact
+
+PIPE_WIDTH = 100
+"""Where the output is no terminal, sentences wrap here, and tables where they can."""
+
+NARROW = 60
+"""From this width on the names of pairs stay whole."""
+
+MAP_ROWS, MAP_WIDTH = 12, 80
+"""Size of a map of letters; a narrower window makes it narrower."""
+
+_STYLES = {"strong": "bold", "soft": "dim", "good": "green", "bad": "bold red"}
+
+
+def _free(console: Console) -> bool:
+    """Whether lines may be as long as they need to be."""
+    return not console.is_terminal and "COLUMNS" not in os.environ
+
+
+def new_console() -> Console:
+    """Standard output for people: no highlighting of what Rich takes for numbers or paths."""
+    console = Console(highlight=False, soft_wrap=False)
+    if _free(console):
+        console = Console(highlight=False, soft_wrap=False, width=PIPE_WIDTH)
+    return console
+
+
+def print_document(document: Document, explain: bool = False) -> None:
+    """The document on standard output.
+
+    Args:
+        document: what to show.
+        explain: with the blocks that stand for --explain.
+    """
+    console = new_console()
+    here = SCREEN | EXPLAIN if explain else SCREEN
+    gap = False
+    if document.title and document.titled & here:
+        console.print(_text(document.title, "strong"))
+    for block in flat(document.blocks, here):
+        if gap:
+            console.print()
+        gap = not (isinstance(block, Paragraph) and block.tight)
+        match block:
+            case Paragraph():
+                console.print(_text(block.words, block.style))
+            case Items():
+                _items(console, block)
+            case Pairs():
+                _pairs(console, block)
+            case Table():
+                print_table(console, block, here)
+            case TextMap():
+                _map(console, block)
+
+
+def _text(words: Words, style: str = "") -> Text:
+    if isinstance(words, str):
+        return Text(words, style=_STYLES.get(style, ""))
+    parts = [w if isinstance(w, str) else (w.text, _STYLES.get(w.style, "")) for w in words]
+    return Text.assemble(*parts, style=_STYLES.get(style, ""))
+
+
+def _items(console: Console, block: Items) -> None:
+    if block.title:
+        console.print(_text(block.title, "strong"))
+    for item in block.items:
+        console.print(Text.assemble(block.bullet, _text(item)))
+
+
+def _pairs(console: Console, block: Pairs) -> None:
+    grid = Grid(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=not block.right and console.width >= NARROW)
+    if block.right:
+        grid.add_column(justify="right", no_wrap=True)
+    else:
+        grid.add_column(overflow="fold")
+    for left, right in block.pairs:
+        grid.add_row(Text(left), _text(right, "" if block.right else "strong"))
+    console.print(grid)
+    if block.note:
+        console.print(Text(block.note))
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    heading: str
+    align: str
+    cells: tuple[Text, ...]
+
+    @property
+    def wraps(self) -> bool:
+        return self.align in "wp"
+
+    @property
+    def widest(self) -> int:
+        """Width without a break."""
+        return max(map(_width, (self.heading, *(c.plain for c in self.cells))))
+
+    @property
+    def narrowest(self) -> int:
+        """Width in which no word breaks; the cells of most columns stay whole."""
+        cells = [c.plain for c in self.cells]
+        broken = [self.heading, *(cells if self.wraps else ())]
+        words = [word for text in broken for word in text.split()]
+        return max(map(_width, (*words, *(() if self.wraps else cells))), default=0)
+
+
+def _width(text: str) -> int:
+    return max((cell_len(line) for line in text.splitlines()), default=0)
+
+
+def _fit(columns: Sequence[_Column], room: int) -> list[int] | None:
+    """A width for each column so that all take `room` at most; None where none fit."""
+    widths = [c.widest for c in columns]
+    least = [c.narrowest for c in columns]
+    spare = room - (len(columns) - 1)
+    while sum(widths) > spare:
+        able = [i for i, w in enumerate(widths) if w > least[i]]
+        if not able:
+            return None
+        widths[max(able, key=lambda i: widths[i])] -= 1
+    return widths
+
+
+def _columns(console: Console, table: Table, here: Where) -> list[_Column]:
+    """The columns that show, with their cells as text."""
+    rows = table.rows[: table.most or None]
+    width = max(8, min(30, console.width - 64))
+    found = []
+    for i, (heading, align) in enumerate(zip(table.headings, table.align, strict=True)):
+        cells = [cell(row[i]) for row in rows]
+        if align != "b":
+            found.append(_Column(heading, align, tuple(_text(c.words) for c in cells)))
+        elif here & EXPLAIN:
+            bars = tuple(Text(bar(c.value or 0.0, width, unicode_ok())) for c in cells)
+            found.append(_Column(heading, align, bars))
+    return found
+
+
+def print_table(console: Console, table: Table, here: Where = SCREEN) -> None:
+    """A table without lines: words to the left, numbers to the right."""
+    # A title inside the table would wrap to the table's width.
+    if table.title and table.titled & here:
+        console.print(_text(table.title, "strong"))
+    columns = _columns(console, table, here)
+    room = console.width
+    if _free(console):
+        room = max(room, sum(c.narrowest for c in columns) + len(columns) - 1)
+    left_out: list[str] = []
+    widths = _fit(columns, room)
+    kept = columns
+    for heading in table.drop if widths is None else ():
+        kept = [c for c in kept if c.heading != heading]
+        left_out.append(heading)
+        widths = _fit(kept, room)
+        if widths is not None:
+            break
+    if widths is None:
+        _print_paragraphs(console, columns)
+        return
+    _print_columns(console, kept, widths, room)
+    if left_out:
+        names = ", ".join(left_out)
+        console.print(Text(f"(Left out, the window is narrow: {names}; --format json has all.)"))
+
+
+def _print_columns(
+    console: Console, columns: Sequence[_Column], widths: Sequence[int], room: int
+) -> None:
+    grid = Grid(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for column, width in zip(columns, widths, strict=True):
+        justify = "right" if column.align in "rb" else "left"
+        grid.add_column(column.heading, justify=justify, overflow="fold", width=width)
+    for row in zip(*(c.cells for c in columns), strict=True):
+        grid.add_row(*row)
+    if room > console.width:
+        console = Console(highlight=False, soft_wrap=False, width=room)
+    console.print(grid)
+
+
+def _print_paragraphs(console: Console, columns: Sequence[_Column]) -> None:
+    """Each row as words: its first cell, then every heading with its value."""
+    first, *rest = columns
+    for i, name in enumerate(first.cells):
+        pairs = [
+            c.cells[i].plain if c.align in "pb" else f"{c.heading} {c.cells[i].plain}"
+            for c in rest
+            if c.cells[i].plain
+        ]
+        console.print(Text(f"{name.plain}: {'; '.join(pairs)}"))
+
+
+def unicode_ok() -> bool:
+    """Whether standard output can show block characters."""
+    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower()
+    return encoding.replace("-", "").startswith("utf")
+
+
+def bar(share: float, width: int, blocks: bool) -> str:
+    """A bar of `width` cells filled to `share`."""
+    if not blocks:
+        return "#" * round(share * width)
+    eighths = round(share * width * 8)
+    full, rest = divmod(eighths, 8)
+    return "█" * full + ("" if rest == 0 else " ▏▎▍▌▋▊▉"[rest])
+
+
+def _map(console: Console, block: TextMap) -> None:
+    marks = "█▓▒░·" if unicode_ok() else "#x=-."
+    letters = [marks[min(i, len(marks) - 1)] for i in range(len(block.names))]
+    width = max(20, min(console.width, MAP_WIDTH) - 9)
+    console.print(_text(block.title, "strong"))
+    for row in map_rows(block, letters, width, MAP_ROWS):
+        console.print(Text(row), no_wrap=True, overflow="crop")
+    legend = "  ".join(f"{m} {name}" for m, name in zip(letters, block.names, strict=True))
+    console.print(Text(f"{legend}   ({block.note})" if block.note else legend))
+
+
+def map_rows(block: TextMap, letters: Sequence[str], width: int, height: int) -> list[str]:
+    """Rows of a map, y on a log axis; earlier letters are drawn over later ones.
+
+    A cell shows whatever lies there at any of its x; where there are more cells than x, a cell
+    shows the nearest.
+
+    Args:
+        block: what to draw; nan in its ends where there is nothing.
+        letters: one character a name.
+        width, height: cells.
+    """
+    finite = [v for ends in (*block.high, *block.low) for v in ends if v == v and v > 0]
+    low, high = math.log10(min(finite)), math.log10(max(finite))
+    low, high = math.floor(low * 2) / 2, math.ceil(high * 4) / 4
+    held = _cells_of(block.x, width)
+
+    def letter(value: float, here: Sequence[int]) -> str:
+        inside = (
+            mark
+            for mark, tops, bottoms in zip(letters, block.high, block.low, strict=True)
+            for j in here
+            if tops[j] == tops[j] and math.log10(bottoms[j]) <= value <= math.log10(tops[j])
+        )
+        return next(inside, " ")
+
+    rows = []
+    for r in range(height):
+        value = high - (r + 0.5) * (high - low) / height
+        label = compact(10**value, 2) if r % 3 == 0 else ""
+        rows.append(f"{label:>6} |{''.join(letter(value, here) for here in held)}")
+    left, right = f"{min(block.x):g}", f"{max(block.x):g} {block.unit}"
+    gap = max(width - len(left) - len(right), 1)
+    return [*rows, " " * 7 + "+" + "-" * width, " " * 8 + left + " " * gap + right]
+
+
+def _cells_of(columns: Sequence[float], width: int) -> list[list[int]]:
+    """Positions in `columns` that each of `width` cells shows, every one in some cell."""
+    first, span = min(columns), max(max(columns) - min(columns), 1.0)
+    held: list[list[int]] = [[] for _ in range(width)]
+    for j, value in enumerate(columns):
+        held[min(int((value - first) / span * width), width - 1)].append(j)
+    nearest: Callable[[float], int] = lambda wanted: min(  # noqa: E731
+        range(len(columns)), key=lambda i: abs(columns[i] - wanted)
+    )
+    return [
+        here or [nearest(first + (c + 0.5) / width * span)] for c, here in enumerate(held)
+    ]

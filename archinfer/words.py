@@ -1,0 +1,71 @@
+"""Numbers and small phrases as they are shown: each format once, for every answer and message."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from archinfer.units import format_quantity
+
+_STEPS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
+
+
+def compact(value: float, digits: int = 3) -> str:
+    """A count in at most `digits` significant digits: 3.52T, 120B, 88."""
+    if not math.isfinite(value):
+        return "-"
+    rounded = float(f"{value:.{digits}g}")
+    for factor, letter in _STEPS:
+        if rounded >= factor and (letter != "k" or rounded >= 1e4):
+            scaled = rounded / factor
+            return f"{scaled:{',.0f' if scaled >= 100 else f'.{digits}g'}}{letter}"
+    return f"{rounded:{',.0f' if rounded >= 100 else f'.{digits}g'}}"
+
+
+def seconds(value: float) -> str:
+    """A time to three digits with its unit."""
+    return format_quantity(value, "seconds", digits=3)
+
+
+def size(value_bytes: float) -> str:
+    """A number of bytes to three digits with its unit."""
+    return format_quantity(value_bytes, "bytes", digits=3)
+
+
+def speed(tokens_per_s: float) -> str:
+    """A speed to three digits: 2,020."""
+    rounded = float(f"{tokens_per_s:.3g}")
+    return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:.3g}"
+
+
+def speeds(p05: float, p50: float, p95: float) -> str:
+    """A speed with its 90 % interval, as in `320 < 799 < 2,020`."""
+    return f"{speed(p05)} < {speed(p50)} < {speed(p95)}"
+
+
+def span(low: float, high: float) -> str:
+    """Both ends, or the one number: `1 to 3`."""
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def counted(count: float, noun: str) -> str:
+    """How many: `1 wafer`, `1,024 wafers`."""
+    return f"{count:,.0f} {noun}{'' if count == 1 else 's'}"
+
+
+def change(ratio: float) -> str:
+    """A relative change in whole percent with its sign; none for zero."""
+    percent = round(100.0 * ratio) if math.isfinite(ratio) else 0
+    return f"{percent:+d} %" if percent else "0 %"
+
+
+def listed(words: Sequence[str]) -> str:
+    """`one, two and three`."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def capital(text: str) -> str:
+    """The text with its first letter in upper case, the rest as it is."""
+    return text[:1].upper() + text[1:]
