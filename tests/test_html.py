@@ -29,14 +29,15 @@ from archinfer.hardware.profile import Hardware
 from archinfer.inference.infer import infer
 from archinfer.physics.deployment import Deployment
 from archinfer.report.findings import drawn, kinds, kinds_of, plain_name
-from archinfer.report.html import predict_page, solve_page
+from archinfer.report.html import to_page
 from archinfer.report.markup import VOID, Markup, el, join
 from archinfer.report.measured_page import calibrate_page, validate_page
-from archinfer.report.predict import Row
-from archinfer.report.text import compact
+from archinfer.report.predict import Row, document
+from archinfer.report.solve_page import solve_page
 from archinfer.solver.answer import Answer, answer
 from archinfer.solver.question import Question
 from archinfer.solver.region import solve
+from archinfer.words import compact
 from tests import cli
 from tests.test_calibration import FakeBench
 from tests.test_plots import published
@@ -82,8 +83,8 @@ def pages() -> dict[str, str]:
         "target": solve_page(_target(), "archinfer solve"),
         "observed": solve_page(_observed(), f"archinfer solve {shlex.quote(HOSTILE)}"),
         "nothing": solve_page(nothing, "archinfer solve --nodes 1 --total 3T:4T"),
-        "models": predict_page(_rows(), (HOSTILE,), "archinfer predict a b c"),
-        "one": predict_page([one]),
+        "models": to_page(document(_rows(), (HOSTILE,)), "archinfer predict a b c"),
+        "one": to_page(document([one])),
         "validated": validate_page(_validated(), "archinfer validate"),
         "calibrated": calibrate_page(_calibrated(), "archinfer calibrate"),
     }

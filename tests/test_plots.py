@@ -42,16 +42,9 @@ from archinfer.report.chart import (
 )
 from archinfer.report.findings import drawn
 from archinfer.report.measured import calibrate_chart, validate_chart
-from archinfer.report.pictures import (
-    TERM_STYLES,
-    catalogue_points,
-    nodes_panel,
-    predict_chart,
-    sizes_panel,
-    solve_chart,
-    time_panel,
-)
+from archinfer.report.pictures import catalogue_points, nodes_panel, sizes_panel, solve_chart
 from archinfer.report.predict import Row
+from archinfer.report.predict_chart import TERM_STYLES, predict_chart, time_panel
 from archinfer.report.region import outlines, speed_grid
 from archinfer.solver.answer import Answer, answer
 from archinfer.solver.constraints import constraints

@@ -12,7 +12,6 @@ from archinfer.cli.models import read_model
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.comparison import compare_with
 from archinfer.inference.infer import infer
-from archinfer.report.html import solve_page
 from archinfer.report.posterior import (
     COMPARISON_TITLE,
     bits_text,
@@ -23,6 +22,7 @@ from archinfer.report.posterior import (
     verdicts,
 )
 from archinfer.report.solve import print_answer, print_answer_markdown
+from archinfer.report.solve_page import solve_page
 from archinfer.solver.answer import Answer, answer
 from archinfer.solver.question import Habits, Question
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from archinfer.cli.output import plain_value, print_json, warn
 from archinfer.limits import NODES_MOST, WHOLE_MOST
 
 if TYPE_CHECKING:
@@ -83,31 +84,13 @@ SetFigures = Annotated[
 ]
 
 
-def _plain(value: Any) -> Any:
-    """JSON has no NaN and no infinity: both become null."""
-    if isinstance(value, dict):
-        return {key: _plain(v) for key, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
-def print_json(value: Any) -> None:
-    """`value` as JSON on standard output."""
-    import json
-
-    typer.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
-
-
 def print_csv(headings: list[str], rows: list[list[Any]]) -> None:
     """A table as CSV on standard output; unknown values are empty."""
     import csv
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(headings)
-    writer.writerows([["" if _plain(v) is None else v for v in row] for row in rows])
+    writer.writerows([["" if plain_value(v) is None else v for v in row] for row in rows])
 
 
 def print_markdown(headings: list[str], rows: list[list[Any]]) -> None:
@@ -120,11 +103,6 @@ def print_markdown(headings: list[str], rows: list[list[Any]]) -> None:
     typer.echo(line(["---"] * len(headings)))
     for row in rows:
         typer.echo(line(row))
-
-
-def warn(message: str) -> None:
-    """One line on standard error."""
-    typer.echo(f"warning: {message}", err=True)
 
 
 def read_count(option: str, text: str, dimension: str = "count") -> float:
@@ -200,7 +178,7 @@ def read_totals(total: str, active: str | None) -> tuple[float, float]:
         InputError: nothing, or more active than there are; names the option.
     """
     from archinfer.errors import InputError
-    from archinfer.report.text import compact
+    from archinfer.words import compact
 
     size = read_count("--total", total)
     if size <= 0.0:

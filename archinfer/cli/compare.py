@@ -84,15 +84,12 @@ def compare(
     shortens), power_w}.
     """
     from archinfer.cli.common import (
-        print_csv,
-        print_json,
-        print_markdown,
         read_mapping,
         read_speculation,
         uneven_groups,
         unfilled_stages,
-        warn,
     )
+    from archinfer.cli.output import Answer, show, warn
     from archinfer.forward.compare import compare_hardware
     from archinfer.hardware.profile import Hardware
     from archinfer.models.architecture import Architecture
@@ -131,14 +128,12 @@ def compare(
                 warn(f"{entry.model} on {entry.hardware.name}: {message}")
         for message in unfilled_stages(entry.prediction):
             warn(f"{entry.model} on {entry.hardware.name}: {message}")
-    if output is Format.json:
-        print_json(report.document(entries))
-    elif output is Format.csv:
-        print_csv(*report.csv_rows(entries))
-    elif output is Format.markdown:
-        print_markdown(*report.markdown_rows(entries))
-    else:
-        report.print_entries(entries)
+    answer = Answer(
+        lambda: report.document(entries),
+        lambda: report.record(entries),
+        lambda: report.csv_rows(entries),
+    )
+    show(answer, output)
 
 
 def _nodes(text: str | None, machines: int) -> Sequence[int | None]:
@@ -165,7 +160,7 @@ def _models(
     from archinfer.cli.models import read_model
     from archinfer.errors import InputError
     from archinfer.models.family import FamilyRules, family_shape
-    from archinfer.report.text import compact
+    from archinfer.words import compact
 
     if not models:
         if total is None or layers is None:

@@ -106,18 +106,15 @@ def predict(
 
     from archinfer.cli.common import (
         hardware_with,
-        print_csv,
-        print_json,
-        print_markdown,
         read_mapping,
         read_speculation,
-        warn,
     )
-    from archinfer.cli.pictures import check_targets, write_files
+    from archinfer.cli.output import Answer, check_targets, show, warn
     from archinfer.errors import InputError
     from archinfer.models.formats import kv_format, weight_format
     from archinfer.physics.deployment import Deployment
     from archinfer.report import predict as report
+    from archinfer.report.predict_chart import predict_chart
 
     check_targets(plot, report_file)
     profile, overrides = hardware_with(hardware, set_ or [])
@@ -167,25 +164,13 @@ def predict(
     for row in rows:
         for warning in row.warnings:
             warn(f"{row.name}: {warning}")
-    if plot is not None or report_file is not None:
-        from archinfer.report.html import predict_page
-        from archinfer.report.pictures import predict_chart
-
-        chart = (lambda: predict_chart(rows)) if any(row.result.fits for row in rows) else None
-        write_files(
-            plot, report_file, chart, lambda command: predict_page(rows, overrides, command)
-        )
-
-    if output is Format.json:
-        print_json(report.document(rows, profile, overrides))
-    elif output is Format.csv:
-        print_csv(*report.csv_rows(rows))
-    elif output is Format.markdown:
-        print_markdown(*report.short_rows(rows))
-    elif len(rows) == 1:
-        report.print_page(rows[0], overrides, explain)
-    else:
-        report.print_comparison(rows, overrides, explain)
+    answer = Answer(
+        lambda: report.document(rows, overrides),
+        lambda: report.record(rows, profile, overrides),
+        lambda: report.csv_rows(rows),
+        (lambda: predict_chart(rows)) if any(row.result.fits for row in rows) else None,
+    )
+    show(answer, output, explain=explain, plot=plot, report=report_file)
 
 
 def _drafts(text: str) -> int:
@@ -287,8 +272,8 @@ def _totals(
     from archinfer.forward.prediction import plausible_layers, predict_depths
     from archinfer.models.family import FamilyRules, attention_rule
     from archinfer.report.predict import Row
-    from archinfer.report.text import compact
     from archinfer.solver.region import LAYERS_MAX
+    from archinfer.words import compact
 
     size, used = read_totals(total, active)
     rules = FamilyRules(attention=attention)

@@ -232,8 +232,8 @@ def solve(
         compared = tuple(_compared(posterior, text) for text in compare or [])
         found = replace(found, posterior=posterior, comparisons=compared)
     if plot is not None or report is not None:
-        from archinfer.report.html import solve_page
         from archinfer.report.pictures import solve_chart
+        from archinfer.report.solve_page import solve_page
 
         chart = (lambda: solve_chart(found)) if found.feasible else None
         write_files(plot, report, chart, lambda command: solve_page(found, command))

@@ -66,6 +66,9 @@ DRAFTED, ACCEPTED = 2, 2.0
 """The speculation among the changes: two drafted tokens, two gained a pass. DeepSeek-R1 on eight
 B200 gained 2.58 with two drafted (TensorRT-LLM's published figures), so this is a careful one."""
 
+SMALLEST_GAIN = 0.005
+"""Relative gain from which a change counts as one."""
+
 NARROWER = ("fp8", "nvfp4")
 """Weight formats tried among the changes."""
 
@@ -200,6 +203,13 @@ class Prediction:
         return (
             f"{what} take {self.taken_of_limit:.4g} times the usable memory of the fullest "
             f"{node} on {there}; {more}"
+        )
+
+    @property
+    def useful_changes(self) -> tuple[Change, ...]:
+        """The changes that make it fit, or that gain something where it does."""
+        return tuple(
+            c for c in self.changes if c.fits and (not self.fits or c.gain >= SMALLEST_GAIN)
         )
 
     @property

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from archinfer.report.tables import print_table
-from archinfer.report.text import seconds
 from archinfer.units import format_quantity
+from archinfer.words import seconds
 
 if TYPE_CHECKING:
     from archinfer.calibration.blind import BlindTest

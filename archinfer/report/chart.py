@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from archinfer.report.text import compact
+from archinfer.words import compact
 
 __all__ = [
     "CIVIDIS",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from archinfer.report.text import compact
+from archinfer.words import compact
 
 if TYPE_CHECKING:
     from archinfer.inference.posterior import Marginal

@@ -18,7 +18,7 @@ from archinfer.report.chart import (
     Points,
     names_that_fit,
 )
-from archinfer.report.text import compact
+from archinfer.words import compact
 
 if TYPE_CHECKING:
     from archinfer.calibration.calibrate import Calibration

@@ -10,8 +10,8 @@ from archinfer.report.findings import NAMES
 from archinfer.report.markup import Markup, el
 from archinfer.report.measured import calibrate_chart, validate_chart
 from archinfer.report.page import Cell, figure, page, section, table
-from archinfer.report.text import compact
 from archinfer.report.validation import HEADINGS, cells, error_text, lines
+from archinfer.words import compact
 
 if TYPE_CHECKING:
     from archinfer.calibration.calibrate import Calibration

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from archinfer.report.chart import (
     DASHES,
     Axis,
     Band,
-    Bars,
     Box,
     Cells,
     Chart,
@@ -29,33 +28,25 @@ from archinfer.report.chart import (
     text_width,
 )
 from archinfer.report.findings import drawn, given_words, kinds, kinds_of, plain_name
-from archinfer.report.text import compact
-from archinfer.report.text import seconds as _plain_seconds
+from archinfer.report.sources import caption
 from archinfer.solver.question import ANY
+from archinfer.words import compact
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from archinfer.inference.posterior import Posterior
     from archinfer.models.shape import FloatArray
-    from archinfer.report.predict import Row
     from archinfer.report.region import Outline
     from archinfer.solver.answer import Answer
     from archinfer.solver.region import Region
 
 __all__ = [
-    "TERM_STYLES",
     "catalogue_points",
     "nodes_panel",
     "posterior_panels",
-    "predict_chart",
-    "seconds",
     "sizes_panel",
     "solve_chart",
-    "sources",
-    "speeds_panel",
-    "terms_panel",
-    "time_panel",
 ]
 
 GRID = 44
@@ -66,19 +57,6 @@ LEANING = 0.15
 MASSES = (0.5, 0.9, 0.99)
 MASS_COLOURS = ("#2f6f9f", "#8ab8d9", "#d3e4f1")
 
-TERM_STYLES = {
-    "weights": ("blue", ""),
-    "kv": ("sky", "/"),
-    "compute": ("green", "."),
-    "reductions": ("red", "\\"),
-    "fixed": ("orange", "x"),
-    "links": ("purple", "|"),
-    "head": ("yellow", "-"),
-    "queue": ("grey", "+"),
-    "draft": ("ink", "o"),
-}
-"""Colour and hatch of each term of the time, the same in every picture."""
-
 PER_NODE = (1, 2, 4)
 """Layers a node of the lines in the picture of layers and nodes."""
 
@@ -86,26 +64,6 @@ SHORT_NAMES = {"definition": "total = active"}
 WITHIN = "within habits"
 SHAPED = ("speed", "speed (not faster)", "throughput")
 """Constraints of physics whose edges move with the depth and shape that habits allow."""
-
-
-def seconds(value: float) -> str:
-    """A time with its unit, micro as µ."""
-    return _plain_seconds(value).replace(" us", " µs")
-
-
-def sources(hardware: Any) -> str:
-    """Caption: profile, version, and which of its figures are fitted, estimated or set."""
-    from importlib.metadata import version
-
-    unsure = [
-        f["key"]
-        for f in hardware.provenance()
-        if f["estimate"] or f["log_sd"] or f["source"] == "set by hand"
-    ]
-    text = f"archinfer {version('archinfer')}, profile {hardware.name}."
-    if unsure:
-        text += f" Fitted, estimated or set by hand: {', '.join(unsure)}."
-    return f"{text} Sources: archinfer hardware show {hardware.name}."
 
 
 def solve_chart(answer: Answer) -> Chart:
@@ -123,8 +81,8 @@ def solve_chart(answer: Answer) -> Chart:
     posterior = answer.posterior
     if posterior is not None and posterior.possible:
         rows.append(posterior_panels(posterior))
-    caption = sources(answer.question.hardware)
-    return Chart(headline(answer), tuple(rows), caption, (1.2, 1.0))
+    caption_ = caption(answer.question.hardware)
+    return Chart(headline(answer), tuple(rows), caption_, (1.2, 1.0))
 
 
 def sizes_panel(answer: Answer) -> Panel:
@@ -688,146 +646,3 @@ def _weighted_quantiles(
     from archinfer.inference.statistics import quantiles
 
     return quantiles(values, weights, at)
-
-
-def _time_unit(longest_s: float) -> tuple[float, str]:
-    """Units a second and their name: one for the axis and all words of a picture."""
-    return next(
-        (scale, unit)
-        for scale, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "µs"))
-        if scale * longest_s >= 1.0 or unit == "µs"
-    )
-
-
-def time_panel(title: str, time_s: dict[str, float]) -> Panel:
-    """Waterfall: one pass, each term starting where the one before ends, largest first."""
-    total = time_s["total"]
-    terms = sorted(
-        ((t, v) for t, v in time_s.items() if t != "total" and v > 0.0), key=lambda x: -x[1]
-    )
-    names = (*(t for t, _ in terms), "total")
-    starts = [0.0, *np.cumsum([v for _, v in terms]).tolist()]
-    scale, unit = _time_unit(total)
-    y = list(range(len(names)))
-    bars = Bars(
-        y=y,
-        start=[*(scale * s for s in starts[:-1]), 0.0],
-        end=[*(scale * s for s in starts[1:]), scale * total],
-        colours=[*(TERM_STYLES[t][0] for t, _ in terms), "grey"],
-        hatches=[*(TERM_STYLES[t][1] for t, _ in terms), ""],
-        texts=[f"{scale * v:.3g} {unit}, {v / total:.0%}" for _, v in terms]
-        + [f"{scale * total:.3g} {unit}"],
-    )
-    words = ", ".join(f"{t} {seconds(v)} ({v / total:.0%})" for t, v in terms)
-    return Panel(
-        title,
-        f"One pass takes {seconds(total)}: {words}.",
-        Axis(f"time of one pass in {unit}", 0.0, 1.3 * scale * total, log=False),
-        Axis("", len(names) - 0.4, -0.6, log=False, categories=names),
-        (bars,),
-    )
-
-
-def terms_panel(rows: list[tuple[str, dict[str, float]]]) -> Panel:
-    """Several models: one bar each, its terms one after the other."""
-    scale, unit = _time_unit(max(time["total"] for _, time in rows))
-    used = [t for t in TERM_STYLES if any(time[t] > 0.0 for _, time in rows)]
-    starts = np.zeros(len(rows))
-    marks: list[Mark] = []
-    y = list(range(len(rows)))
-    for term in used:
-        values = np.array([scale * time[term] for _, time in rows])
-        colour, hatch = TERM_STYLES[term]
-        marks.append(
-            Bars(
-                y=y,
-                start=starts.tolist(),
-                end=(starts + values).tolist(),
-                colours=[colour] * len(rows),
-                hatches=[hatch] * len(rows),
-                label=term,
-            )
-        )
-        starts = starts + values
-    most = float(starts.max())
-    marks += [
-        Note(float(s), i, f"{scale * time['total']:.3g} {unit}", "start", dx=4.0, dy=-4.0)
-        for (_, time), s, i in zip(rows, starts, y, strict=True)
-    ]
-    words = "; ".join(f"{name}: {seconds(time['total'])}" for name, time in rows)
-    return Panel(
-        "Time of one pass by term",
-        f"Time of one pass. {words}.",
-        Axis(f"time of one pass in {unit}", 0.0, 1.2 * most, log=False),
-        Axis("", len(rows) - 0.4, -0.6, log=False, categories=tuple(name for name, _ in rows)),
-        tuple(marks),
-        "upper right",
-    )
-
-
-def speeds_panel(rows: list[Row]) -> Panel:
-    """Predicted tokens/s of each model, with its 90 % interval."""
-    y = list(range(len(rows)))
-    ends = [v for row in rows for v in (*row.speed, *row.plain_speed)]
-    marks: list[Mark] = []
-    asked = rows[0].result.deployment
-    series = [("without speculation", "blue", "circle", [row.plain_speed for row in rows])]
-    if asked.accepted_high > 1.0:
-        low, high = asked.accepted_low, asked.accepted_high
-        gain = f"{low:g}" if low == high else f"{low:g} to {high:g}"
-        told = f"{gain} accepted tokens a pass"
-        series.append((told, "red", "square", [row.speed for row in rows]))
-    for k, (label, colour, marker, speeds) in enumerate(series):
-        shift = 0.14 * (2 * k + 1 - len(series))
-        marks.append(
-            Points(
-                [s[1] for s in speeds],
-                [v + shift for v in y],
-                colour,
-                marker,
-                label,
-                x_ends=([s[0] for s in speeds], [s[2] for s in speeds]),
-                size=4.0,
-            )
-        )
-    words = "; ".join(
-        f"{row.name}: {compact(row.speed[0])} to {compact(row.speed[2])}, "
-        f"central {compact(row.speed[1])}"
-        for row in rows
-    )
-    return Panel(
-        "Predicted speed with its 90 % interval",
-        f"Tokens/s of one user. {words}.",
-        Axis("tokens/s of one user", min(ends) / 1.3, max(ends) * 1.3),
-        Axis("", len(rows) - 0.1, -0.6, log=False, categories=tuple(row.name for row in rows)),
-        tuple(marks),
-        "lower right",
-    )
-
-
-def predict_chart(rows: list[Row]) -> Chart:
-    """Speed with its interval, and the time of one token by term.
-
-    Raises:
-        InputError: no model fits.
-    """
-    from archinfer.errors import InputError
-
-    fitting = [row for row in rows if row.result.fits]
-    if not fitting:
-        raise InputError(f"{rows[0].name} does not fit: {rows[0].result.limit}")
-    hardware = fitting[0].result.hardware
-    times = [(row.name, row.result.to_dict()["time_s"]) for row in fitting]
-    if len(fitting) == 1:
-        panel = time_panel("Time of one pass by term", times[0][1])
-        nodes = int(fitting[0].result.nodes)
-        plural = "" if nodes == 1 else "s"
-        title = f"{fitting[0].name} on {nodes:,} {hardware.name} {hardware.node}{plural}"
-    else:
-        panel = terms_panel(times)
-        title = f"{len(fitting)} models on {hardware.name}"
-    left_out = [row.name for row in rows if not row.result.fits]
-    caption = sources(hardware)
-    if left_out:
-        caption = f"Does not fit: {', '.join(left_out)}. {caption}"
-    return Chart(title, ((panel, speeds_panel(fitting)),), caption, (1.25, 1.0))

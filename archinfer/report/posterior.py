@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archinfer.report.text import compact
 from archinfer.units import plain_number
+from archinfer.words import compact
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,9 +9,11 @@ import numpy as np
 
 from archinfer.report.findings import change
 from archinfer.report.tables import new_console, print_table
-from archinfer.report.text import bar, compact, region_map, seconds, speeds, unicode_ok
+from archinfer.report.terminal import bar, unicode_ok
+from archinfer.report.text import region_map
 from archinfer.solver.question import Habits
 from archinfer.units import format_quantity
+from archinfer.words import compact, seconds, speeds
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -20,24 +20,15 @@ from archinfer.report.findings import (
 )
 from archinfer.report.markup import Markup, el, join
 from archinfer.report.page import Cell, figure, page, provenance, section, table
-from archinfer.report.pictures import (
-    nodes_panel,
-    posterior_panels,
-    seconds,
-    sizes_panel,
-    speeds_panel,
-    terms_panel,
-    time_panel,
-)
-from archinfer.report.text import compact
+from archinfer.report.pictures import nodes_panel, posterior_panels, sizes_panel
+from archinfer.report.predict_chart import micro, time_panel
+from archinfer.words import compact
 
 if TYPE_CHECKING:
     from archinfer.inference.posterior import Marginal, Posterior
-    from archinfer.report.predict import Row
     from archinfer.solver.answer import Answer
     from archinfer.solver.region import Bound
 
-__all__ = ["predict_page", "solve_page"]
 
 LIKELY = (
     "Most likely: probabilities over models shaped like the open ones of today. They replace the "
@@ -407,7 +398,7 @@ def _terms_table(rows: list[tuple[str, dict[str, float]]]) -> Markup:
         row: list[str | Cell] = [term]
         for _, time in rows:
             share = "" if term == "total" else f" ({time[term] / time['total']:.0%})"
-            row.append(Cell(f"{seconds(time[term])}{share}", time[term]))
+            row.append(Cell(f"{micro(time[term])}{share}", time[term]))
         cells.append([*row, Cell(TERM_TEXTS.get(term, "one pass"), long=True)])
     headings = ["term", *(name for name, _ in rows), "what it is"]
     return table("Time of one pass by term", headings, cells)
@@ -470,148 +461,4 @@ def _conflict(answer: Answer) -> Markup:
         el("p", f"Nothing is feasible: {conflict.text}.", class_="answer"),
         el("p", "Assumed: ", assumptions(answer), class_="soft"),
         section("What would open it", el("ul", ways)) if ways else Markup(""),
-    )
-
-
-def predict_page(rows: list[Row], overrides: tuple[str, ...] = (), command: str = "") -> str:
-    """What `archinfer predict` found, as an HTML document.
-
-    Args:
-        rows: one model each, on the same hardware.
-        overrides: figures of the profile set by hand.
-        command: the command line that was run, "" to leave it out.
-    """
-    from archinfer.report.predict import assumptions
-
-    hardware = rows[0].result.hardware
-    fitting = [row for row in rows if row.result.fits]
-    times = [(row.name, row.result.to_dict()["time_s"]) for row in fitting]
-    who = rows[0].name if len(rows) == 1 else f"{len(rows)} models"
-    title = f"How fast: {who} on {hardware.name}"
-    parts = [
-        [el("p", _predict_sentence(row), class_="answer") for row in rows],
-        el("p", "Assumed: ", assumptions(rows[0], overrides), class_="soft"),
-        section("Speed, nodes and memory", _models(rows), _how_sure(fitting)),
-    ]
-    if fitting:
-        time = (
-            time_panel("Time of one pass", times[0][1]) if len(fitting) == 1 else terms_panel(times)
-        )
-        pictures = [figure(speeds_panel(fitting), "speeds"), figure(time, "time")]
-        parts.append(section("Pictures", el("div", pictures, class_="pair")))
-        parts.append(section("Time of one pass by term", _terms_table(times)))
-    parts.append(_help(rows))
-    parts.append(section("The models", [_about(row) for row in rows]))
-    parts.append(
-        section(
-            "Assumptions and sources",
-            el("p", assumptions(rows[0], overrides)),
-            provenance(hardware),
-        )
-    )
-    return page(title, *(join(p) for p in parts), command=command)
-
-
-def _predict_sentence(row: Row) -> str:
-    p = row.result
-    node = p.hardware.node
-    count = f"{int(p.nodes):,} {node}{'' if p.nodes == 1 else 's'}"
-    if not p.fits:
-        return f"{row.name} does not fit on {count}: {p.limit}."
-    low, middle, high = row.plain_speed
-    text = (
-        f"{row.name} on {count}: {_speed(middle)} tokens/s for one user without speculation "
-        f"(90 % interval {_speed(low)} to {_speed(high)}). What limits it most: {p.bottleneck}, "
-        f"that is {p.limit}."
-    )
-    asked = p.deployment
-    if asked.accepted_high > 1.0:
-        _, middle, high = row.speed
-        text += (
-            f" Speculative decoding that gains {asked.accepted_low:g} to "
-            f"{asked.accepted_high:g} tokens a pass: about {_speed(middle)}, up to {_speed(high)}."
-        )
-    return text
-
-
-def _speed(value: float) -> str:
-    rounded = float(f"{value:.3g}")
-    return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:.3g}"
-
-
-def _models(rows: list[Row]) -> Markup:
-    from archinfer.report.predict import short_rows
-
-    headings, texts = short_rows(rows)
-    cells: list[list[str | Cell]] = []
-    for row, words in zip(rows, texts, strict=True):
-        p = row.result
-        values: dict[str, float] = {
-            "total": float(p.shape.total_params),
-            "active": float(p.shape.active_params),
-            "layers": float(p.shape.layers),
-            "nodes": float(p.nodes_used),
-            "least": float(p.min_nodes),
-            "tokens/s 5<50<95 %": row.speed[1] if p.fits else 0.0,
-            "plain": row.plain_speed[1] if p.fits else 0.0,
-            "memory": float(p.memory.total),
-            "full": float(p.memory_fraction),
-        }
-        cells.append(
-            [Cell(w, values[h]) if h in values else w for h, w in zip(headings, words, strict=True)]
-        )
-    caption = (
-        "least: fewest nodes that hold it; plain: tokens/s without speculation; full: share of "
-        "the fullest node's memory; limit: what takes most of the time"
-    )
-    return table(caption, headings, cells, sortable=len(rows) > 1)
-
-
-def _how_sure(rows: list[Row]) -> Markup:
-    if not rows:
-        return Markup("")
-    spreads = [math.sqrt(row.plain_speed[2] / row.plain_speed[0]) for row in rows]
-    low, high = f"{min(spreads):.2g}", f"{max(spreads):.2g}"
-    factor = low if low == high else f"{low} to {high}"
-    return el(
-        "p",
-        f"How sure: without speculation a speed is right within a factor of {factor} either way "
-        "(90 %), from the fitted constants and the model's own error.",
-    )
-
-
-def _help(rows: list[Row]) -> Markup:
-    from archinfer.report.predict import useful_changes
-
-    parts = []
-    for row in rows:
-        p = row.result
-        found = useful_changes(p)
-        if not found:
-            continue
-        cells: list[list[str | Cell]] = [
-            [
-                c.text,
-                Cell(f"{c.gain:+.0%}" if math.isfinite(c.gain) else "fits", c.gain),
-                Cell(f"{c.tokens_per_s:,.0f}", c.tokens_per_s),
-            ]
-            for c in found
-        ]
-        verb = "gain" if p.fits else "make it fit"
-        caption = f"{row.name}: changes that {verb}, each alone, against no speculation"
-        parts.append(table(caption, ["change", "gain", "tokens/s"], cells))
-    return section("What would help", parts) if parts else Markup("")
-
-
-def _about(row: Row) -> Markup:
-    from archinfer.report.predict import about, layout_text, least_text
-
-    p = row.result
-    return join(
-        el("h3", row.name),
-        el("p", about(row)),
-        el("p", f"Layout: {layout_text(p)}. Fewest nodes: {least_text(row)}."),
-        el("ul", [el("li", n) for n in (*row.warnings, *row.notes)])
-        if row.notes or row.warnings
-        else Markup(""),
     )

@@ -15,9 +15,7 @@ BY_HAND = "set by hand"
 
 def _unsure(figure: dict[str, Any]) -> bool:
     carried = figure["source"].startswith("calibration ")
-    return bool(
-        figure["log_sd"] or figure["estimate"] or carried or figure["source"] == BY_HAND
-    )
+    return bool(figure["log_sd"] or figure["estimate"] or carried or figure["source"] == BY_HAND)
 
 
 def _rows(figures: Sequence[dict[str, Any]]) -> list[tuple[str, str, str, Cell]]:

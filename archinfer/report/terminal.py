@@ -31,7 +31,6 @@ from archinfer.report.document import (
     Words,
     cell,
     flat,
-    plain,
 )
 from archinfer.words import compact
 
@@ -205,8 +204,10 @@ def _print_columns(
 ) -> None:
     grid = Grid(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for column, width in zip(columns, widths, strict=True):
-        justify = "right" if column.align in "rb" else "left"
-        grid.add_column(column.heading, justify=justify, overflow="fold", width=width)
+        right = column.align == "r"
+        grid.add_column(
+            column.heading, justify="right" if right else "left", overflow="fold", width=width
+        )
     for row in zip(*(c.cells for c in columns), strict=True):
         grid.add_row(*row)
     if room > console.width:
@@ -296,6 +297,4 @@ def _cells_of(columns: Sequence[float], width: int) -> list[list[int]]:
     nearest: Callable[[float], int] = lambda wanted: min(  # noqa: E731
         range(len(columns)), key=lambda i: abs(columns[i] - wanted)
     )
-    return [
-        here or [nearest(first + (c + 0.5) / width * span)] for c, here in enumerate(held)
-    ]
+    return [here or [nearest(first + (c + 0.5) / width * span)] for c, here in enumerate(held)]

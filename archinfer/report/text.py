@@ -1,58 +1,13 @@
-"""Numbers and small pictures as text."""
+"""A map of letters."""
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 
-__all__ = ["bar", "compact", "seconds", "speeds", "unicode_ok"]
+from archinfer.words import compact
 
-_STEPS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
-
-
-def compact(value: float, digits: int = 3) -> str:
-    """A count in at most `digits` significant digits: 3.52T, 120B, 88."""
-    if not math.isfinite(value):
-        return "-"
-    rounded = float(f"{value:.{digits}g}")
-    for factor, letter in _STEPS:
-        if rounded >= factor and (letter != "k" or rounded >= 1e4):
-            scaled = rounded / factor
-            return f"{scaled:{',.0f' if scaled >= 100 else f'.{digits}g'}}{letter}"
-    return f"{rounded:{',.0f' if rounded >= 100 else f'.{digits}g'}}"
-
-
-def seconds(value: float) -> str:
-    """A time to three digits with its unit."""
-    from archinfer.units import format_quantity
-
-    return format_quantity(value, "seconds", digits=3)
-
-
-def speeds(p05: float, p50: float, p95: float) -> str:
-    """A speed with its 90 % interval, as in `320 < 799 < 2,020`."""
-    return f"{_speed(p05)} < {_speed(p50)} < {_speed(p95)}"
-
-
-def _speed(value: float) -> str:
-    rounded = float(f"{value:.3g}")
-    return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:.3g}"
-
-
-def unicode_ok() -> bool:
-    """Whether standard output can show block characters."""
-    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower()
-    return encoding.replace("-", "").startswith("utf")
-
-
-def bar(share: float, width: int, blocks: bool) -> str:
-    """A bar of `width` cells filled to `share`."""
-    if not blocks:
-        return "#" * round(share * width)
-    eighths = round(share * width * 8)
-    full, rest = divmod(eighths, 8)
-    return "█" * full + ("" if rest == 0 else " ▏▎▍▌▋▊▉"[rest])
+__all__ = ["region_map"]
 
 
 def region_map(

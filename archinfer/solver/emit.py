@@ -201,7 +201,7 @@ def predict_arguments(design: Design, question: Question, path: str) -> list[str
 
 
 def _name(design: Design) -> str:
-    from archinfer.report.text import compact
+    from archinfer.words import compact
 
     total, active = compact(design.total_params), compact(design.active_params)
     layers = design.architecture.layers

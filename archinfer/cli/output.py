@@ -1,0 +1,130 @@
+"""How every command gives its answer: standard output in the format asked, and files beside it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from archinfer.report.chart import Chart
+    from archinfer.report.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command found, in every form that may be asked; each is made when it is."""
+
+    document: Callable[[], Document]
+    """For people: terminal, Markdown, HTML page."""
+    record: Callable[[], Any]
+    """For JSON: plain values, or a record that turns itself into them."""
+    rows: Callable[[], Sequence[Sequence[Any]]]
+    """For CSV, headings first."""
+    chart: Callable[[], Chart] | None = None
+    """For --plot; None where there is nothing to draw."""
+
+
+def show(
+    answer: Answer,
+    output: str,
+    *,
+    explain: bool = False,
+    plot: str | None = None,
+    report: str | None = None,
+) -> None:
+    """Write the files asked for, then the answer on standard output.
+
+    Args:
+        answer: what was found.
+        output: table, json, csv or markdown.
+        explain: with what --explain adds to the table.
+        plot, report: files, None where not asked for.
+    """
+    write_files(answer, plot, report)
+    if output == "json":
+        print_json(answer.record())
+    elif output == "csv":
+        print_csv(answer.rows())
+    elif output == "markdown":
+        from archinfer.report.markdown import to_markdown
+
+        typer.echo(to_markdown(answer.document()))
+    else:
+        from archinfer.report.terminal import print_document
+
+        print_document(answer.document(), explain)
+
+
+def check_targets(plot: str | None, report: str | None) -> None:
+    """Refuse files that could not be written, before any work is done.
+
+    Raises:
+        InputError: an unknown suffix, a missing folder, no matplotlib.
+    """
+    if plot is not None:
+        from archinfer.report.plots import check
+
+        check(plot)
+    if report is not None:
+        import os
+
+        from archinfer.errors import InputError
+        from archinfer.report.files import check_target
+
+        if os.path.splitext(report)[1].lower() not in (".html", ".htm"):
+            raise InputError(f"--report: expected a file ending in .html, found {report!r}")
+        check_target("--report", report)
+
+
+def write_files(answer: Answer, plot: str | None, report: str | None) -> None:
+    """Write the picture and the page where they are asked for, and say so on standard error."""
+    if plot is not None and answer.chart is None:
+        warn(f"nothing is feasible, so there is nothing to draw: {plot} was not written")
+    elif plot is not None and answer.chart is not None:
+        from archinfer.report.plots import save
+
+        save(answer.chart(), plot)
+        typer.echo(f"wrote {plot}", err=True)
+    if report is not None:
+        from archinfer.report.files import write_atomic
+        from archinfer.report.html import to_page
+
+        command = shlex.join(["archinfer", *sys.argv[1:]])
+        write_atomic(report, to_page(answer.document(), command).encode())
+        typer.echo(f"wrote {report}", err=True)
+
+
+def warn(message: str) -> None:
+    """One line on standard error."""
+    typer.echo(f"warning: {message}", err=True)
+
+
+def print_json(value: Any) -> None:
+    """A record or plain values as JSON on standard output."""
+    found = value.to_dict() if hasattr(value, "to_dict") else value
+    typer.echo(json.dumps(plain_value(found), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def print_csv(rows: Sequence[Sequence[Any]]) -> None:
+    """Rows as CSV on standard output; unknown values are empty."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerows([["" if plain_value(v) is None else v for v in row] for row in rows])
+
+
+def plain_value(value: Any) -> Any:
+    """JSON has no NaN and no infinity: both become null."""
+    if isinstance(value, dict):
+        return {key: plain_value(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_value(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,202 @@
+"""Pictures of a prediction: the time of one pass by term, and the speed with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from archinfer.errors import InputError
+from archinfer.forward.prediction import Prediction
+from archinfer.physics.terms import TERMS
+from archinfer.report.chart import Axis, Bars, Chart, Mark, Note, Panel, Points
+from archinfer.report.sources import caption
+from archinfer.words import compact, counted, seconds, span
+
+TERM_STYLES = {
+    "weights": ("blue", ""),
+    "kv": ("sky", "/"),
+    "compute": ("green", "."),
+    "reductions": ("red", "\\"),
+    "fixed": ("orange", "x"),
+    "links": ("purple", "|"),
+    "head": ("yellow", "-"),
+    "queue": ("grey", "+"),
+    "draft": ("ink", "o"),
+}
+"""Colour and hatch of each term of the time, the same in every picture."""
+
+Times = list[tuple[str, dict[str, float]]]
+"""Seconds of one pass by term, and their total, of several models by name."""
+
+
+class Named(Protocol):
+    """A prediction under the name that the user gave the model."""
+
+    @property
+    def name(self) -> str:
+        """Of the model."""
+
+    @property
+    def result(self) -> Prediction:
+        """Of one depth."""
+
+    @property
+    def speed(self) -> tuple[float, float, float]:
+        """Tokens/s."""
+
+    @property
+    def plain_speed(self) -> tuple[float, float, float]:
+        """Tokens/s without speculation."""
+
+
+def micro(value_s: float) -> str:
+    """A time with its unit, micro as µ."""
+    return seconds(value_s).replace(" us", " µs")
+
+
+def _time_unit(longest_s: float) -> tuple[float, str]:
+    """Units a second and their name: one for the axis and all words of a picture."""
+    return next(
+        (scale, unit)
+        for scale, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "µs"))
+        if scale * longest_s >= 1.0 or unit == "µs"
+    )
+
+
+def time_panel(title: str, time_s: dict[str, float]) -> Panel:
+    """Waterfall: one pass, each term starting where the one before ends, largest first."""
+    total = time_s["total"]
+    terms = sorted(
+        ((t, v) for t, v in time_s.items() if t != "total" and v > 0.0), key=lambda x: -x[1]
+    )
+    names = (*(t for t, _ in terms), "total")
+    starts = [0.0, *np.cumsum([v for _, v in terms]).tolist()]
+    scale, unit = _time_unit(total)
+    y = list(range(len(names)))
+    bars = Bars(
+        y=y,
+        start=[*(scale * s for s in starts[:-1]), 0.0],
+        end=[*(scale * s for s in starts[1:]), scale * total],
+        colours=[*(TERM_STYLES[t][0] for t, _ in terms), "grey"],
+        hatches=[*(TERM_STYLES[t][1] for t, _ in terms), ""],
+        texts=[f"{scale * v:.3g} {unit}, {v / total:.0%}" for _, v in terms]
+        + [f"{scale * total:.3g} {unit}"],
+    )
+    words = ", ".join(f"{t} {micro(v)} ({v / total:.0%})" for t, v in terms)
+    return Panel(
+        title,
+        f"One pass takes {micro(total)}: {words}.",
+        Axis(f"time of one pass in {unit}", 0.0, 1.3 * scale * total, log=False),
+        Axis("", len(names) - 0.4, -0.6, log=False, categories=names),
+        (bars,),
+    )
+
+
+def terms_panel(rows: Times) -> Panel:
+    """Several models: one bar each, its terms one after the other."""
+    scale, unit = _time_unit(max(time["total"] for _, time in rows))
+    used = [t for t in TERM_STYLES if any(time[t] > 0.0 for _, time in rows)]
+    starts = np.zeros(len(rows))
+    marks: list[Mark] = []
+    y = list(range(len(rows)))
+    for term in used:
+        values = np.array([scale * time[term] for _, time in rows])
+        colour, hatch = TERM_STYLES[term]
+        marks.append(
+            Bars(
+                y=y,
+                start=starts.tolist(),
+                end=(starts + values).tolist(),
+                colours=[colour] * len(rows),
+                hatches=[hatch] * len(rows),
+                label=term,
+            )
+        )
+        starts = starts + values
+    most = float(starts.max())
+    marks += [
+        Note(float(s), i, f"{scale * time['total']:.3g} {unit}", "start", dx=4.0, dy=-4.0)
+        for (_, time), s, i in zip(rows, starts, y, strict=True)
+    ]
+    words = "; ".join(f"{name}: {micro(time['total'])}" for name, time in rows)
+    return Panel(
+        "Time of one pass by term",
+        f"Time of one pass. {words}.",
+        Axis(f"time of one pass in {unit}", 0.0, 1.2 * most, log=False),
+        Axis("", len(rows) - 0.4, -0.6, log=False, categories=tuple(name for name, _ in rows)),
+        tuple(marks),
+        "upper right",
+    )
+
+
+def speeds_panel(rows: Sequence[Named]) -> Panel:
+    """Predicted tokens/s of each model, with its 90 % interval."""
+    y = list(range(len(rows)))
+    ends = [v for row in rows for v in (*row.speed, *row.plain_speed)]
+    marks: list[Mark] = []
+    asked = rows[0].result.deployment
+    series = [("without speculation", "blue", "circle", [row.plain_speed for row in rows])]
+    if asked.accepted_high > 1.0:
+        told = f"{span(asked.accepted_low, asked.accepted_high)} accepted tokens a pass"
+        series.append((told, "red", "square", [row.speed for row in rows]))
+    for k, (label, colour, marker, speeds) in enumerate(series):
+        shift = 0.14 * (2 * k + 1 - len(series))
+        marks.append(
+            Points(
+                [s[1] for s in speeds],
+                [v + shift for v in y],
+                colour,
+                marker,
+                label,
+                x_ends=([s[0] for s in speeds], [s[2] for s in speeds]),
+                size=4.0,
+            )
+        )
+    words = "; ".join(
+        f"{row.name}: {compact(row.speed[0])} to {compact(row.speed[2])}, "
+        f"central {compact(row.speed[1])}"
+        for row in rows
+    )
+    return Panel(
+        "Predicted speed with its 90 % interval",
+        f"Tokens/s of one user. {words}.",
+        Axis("tokens/s of one user", min(ends) / 1.3, max(ends) * 1.3),
+        Axis("", len(rows) - 0.1, -0.6, log=False, categories=tuple(row.name for row in rows)),
+        tuple(marks),
+        "lower right",
+    )
+
+
+def times_s(p: Prediction) -> dict[str, float]:
+    """Seconds of one pass by term, and their total."""
+    return {t: float(getattr(p.time, t)) for t in (*TERMS, "total")}
+
+
+def panels(rows: Sequence[Named]) -> tuple[Panel, Panel]:
+    """Time by term and speed of the models that fit, one at least."""
+    fitting = [row for row in rows if row.result.fits]
+    times = [(row.name, times_s(row.result)) for row in fitting]
+    one = len(fitting) == 1
+    time = time_panel("Time of one pass by term", times[0][1]) if one else terms_panel(times)
+    return time, speeds_panel(fitting)
+
+
+def predict_chart(rows: Sequence[Named]) -> Chart:
+    """Speed with its interval, and the time of one token by term.
+
+    Raises:
+        InputError: no model fits.
+    """
+    fitting = [row for row in rows if row.result.fits]
+    if not fitting:
+        raise InputError(f"{rows[0].name} does not fit: {rows[0].result.limit}")
+    hardware = fitting[0].result.hardware
+    title = f"{len(fitting)} models on {hardware.name}"
+    if len(fitting) == 1:
+        nodes = counted(int(fitting[0].result.nodes), f"{hardware.name} {hardware.node}")
+        title = f"{fitting[0].name} on {nodes}"
+    left_out = [row.name for row in rows if not row.result.fits]
+    words = f"Does not fit: {', '.join(left_out)}. " if left_out else ""
+    return Chart(title, (panels(rows),), words + caption(hardware), (1.25, 1.0))
