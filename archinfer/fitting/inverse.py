@@ -10,7 +10,14 @@ import numpy as np
 
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.infer import infer
-from archinfer.inference.prior import Features, ShapePrior, features, fit_prior, same_shape
+from archinfer.inference.prior import (
+    Features,
+    ShapePrior,
+    catalogue_features,
+    features,
+    fit_prior,
+    same_shape,
+)
 from archinfer.models.shape import ModelShape
 from archinfer.physics.speculation import SpeculationLaw
 from archinfer.solver.question import Question, Range, nodes_unknown
@@ -22,31 +29,26 @@ SPECULATIVE_LOW = 1.2
 
 @dataclass(frozen=True)
 class InverseCase:
-    """One published speed of a model whose architecture is public.
-
-    Attributes:
-        id: name of the row.
-        tokens_per_s: speed of one user.
-        shape: the true model.
-        hardware: a profile that was fitted without that model.
-        nodes: nodes in use; None: not published.
-        speculative: whether speculative decoding was used; None: not known.
-        context_tokens: context asked of the service.
-        weights: formats that come into question.
-        law: of speculation, None: the range; "profile": the hardware's own.
-        software: "usual" or one that the profile lists; None: not known.
-    """
+    """One published speed of a model whose architecture is public."""
 
     id: str
     tokens_per_s: float
     shape: ModelShape
+    """The true model."""
     hardware: Hardware
+    """A profile that was fitted without that model."""
     nodes: int | None = None
+    """Nodes in use; None: not published."""
     speculative: bool | None = None
+    """None: not known."""
     context_tokens: int = 8000
+    """Context asked of the service."""
     weights: tuple[str, ...] = ("bf16", "fp8", "nvfp4")
+    """Formats that come into question."""
     law: SpeculationLaw | Literal["profile"] | None = "profile"
+    """Of speculation; None: the range."""
     software: str | None = None
+    """"usual" or one that the profile lists; None: not known."""
 
     def question(self) -> Question:
         """What an analyst who knows the speed alone would ask."""
@@ -94,8 +96,6 @@ def validate_inverse(
         (median p95 / p05) by quantity; null without rows.
     """
     if catalogue is None:
-        from archinfer.inference.prior import catalogue_features
-
         catalogue = catalogue_features()
     rows = [_row(case, catalogue, samples, seed) for case in cases]
 

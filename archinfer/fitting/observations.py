@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from archinfer import yamlfile
 from archinfer.errors import FileError, InputError, UnknownNameError, nearest
 from archinfer.limits import SPEED_MOST
+from archinfer.models import catalogue, huggingface
 from archinfer.models.architecture import Architecture
 from archinfer.yamlfile import Document
 
@@ -29,64 +30,58 @@ _DATE = re.compile(r"(\d{4})(?:-(0[1-9]|1[0-2])(?:-(0[1-9]|[12]\d|3[01]))?)?")
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One published speed.
-
-    Attributes:
-        id: unique name of the row.
-        model: what the source calls the model.
-        architecture: name in the catalogue, or path of a config.json; None: not public.
-        hardware: what the source calls the machine.
-        profile: name of a hardware profile; None: there is none.
-        nodes: wafers, GPUs, sockets; None: not published.
-        batch: sequences in flight; None: a hosted service.
-        tokens_per_s: output tokens per second of one user.
-        speculative: whether speculative decoding was used; None: not known.
-        weight_bits: bits of one weight; None: not published.
-        context_tokens: context length; None: not published.
-        date: "2025", "2025-07" or "2025-07-31", "" where unknown.
-        measured_by, source_url, source_title, note, confidence: where it comes from.
-        mesh_side: side in cores of the square region that one decode stage used (spatial).
-        software: name of the software that ran, where rows of one profile differ in it.
-        software_assumed: it was taken from the date, the row does not name it.
-        draft_tokens: drafted tokens that each pass verified; None: not published.
-        accepted_tokens: tokens gained per pass; None: not published.
-        draft_architecture: the model that drafts, named as `architecture`; None: not published.
-        draft_weight_bits: bits of one of its weights; None: the format they come in.
-        fitted: False: predicted, but not fitted to (the note says why).
-        origin, line: the file and line it was read from.
-        key_lines: the line of each key there.
-        shipped: it comes with archinfer.
-    """
+    """One published speed; None where it is not published."""
 
     id: str
+    """Unique name of the row."""
     model: str
+    """What the source calls the model."""
     architecture: str | None
+    """Name in the catalogue, or path of a config.json; None: not public."""
     profile: str | None
+    """Name of a hardware profile; None: there is none."""
     tokens_per_s: float
+    """Output tokens per second of one user."""
     hardware: str = ""
+    """What the source calls the machine."""
     nodes: int | None = None
+    """Wafers, GPUs, sockets."""
     batch: float | None = None
+    """Sequences in flight; None: a hosted service."""
     speculative: bool | None = None
+    """Whether speculative decoding was used."""
     weight_bits: float | None = None
     context_tokens: float | None = None
     date: str = ""
+    """"2025", "2025-07" or "2025-07-31"."""
     measured_by: str = ""
     source_url: str = ""
     source_title: str = ""
     note: str = ""
     confidence: str = ""
     mesh_side: float | None = None
+    """Side in cores of the square region that one decode stage used (spatial)."""
     software: str | None = None
+    """Name of the software that ran, where rows of one profile differ in it."""
     software_assumed: bool = False
+    """It was taken from the date, the row does not name it."""
     draft_tokens: int | None = None
+    """Drafted tokens that each pass verified."""
     accepted_tokens: float | None = None
+    """Tokens gained per pass."""
     draft_architecture: str | None = None
+    """The model that drafts, named as `architecture`."""
     draft_weight_bits: float | None = None
+    """Bits of one of its weights; None: the format they come in."""
     fitted: bool = True
+    """False: predicted, but not fitted to (the note says why)."""
     origin: str = field(default="", compare=False)
+    """The file it was read from."""
     line: int = field(default=1, compare=False)
     key_lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
+    """The line of each key there."""
     shipped: bool = field(default=False, compare=False)
+    """It comes with archinfer."""
 
     def architecture_model(self) -> Architecture:
         """The architecture, from the catalogue or from the config.json beside the file.
@@ -111,8 +106,6 @@ class Observation:
         return FileError(self.origin or self.id, f"key {key!r}: {message}", line)
 
     def _model(self, name: str, key: str) -> Architecture:
-        from archinfer.models import catalogue, huggingface
-
         path = Path(self.origin).parent / name
         if _is_path(name) and path.exists():
             return huggingface.load_architecture(os.fspath(path))
@@ -157,7 +150,7 @@ class _Row(BaseModel):
     nodes: _Whole | None = None
     batch: _Positive | None = None
     tokens_per_s: Annotated[float, Field(gt=0, le=SPEED_MOST, strict=False, allow_inf_nan=False)]
-    speculative: bool | Literal["unknown"] | None = None
+    speculative: bool | None = None
     weight_bits: Annotated[float, Field(gt=0, le=64, strict=False)] | None = None
     context_tokens: _Positive | None = None
     date: str | int | None = None
@@ -176,31 +169,31 @@ class _Row(BaseModel):
     @field_validator("tokens_per_s", "weight_bits", "context_tokens", "batch", "mesh_side",
                      "accepted_tokens", "draft_weight_bits", mode="before")  # fmt: skip
     @classmethod
-    def _number(cls, found: Any) -> Any:
-        if found is not None and (isinstance(found, bool) or not isinstance(found, int | float)):
+    def _number(cls, value: Any) -> Any:
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise ValueError("expected a number")
-        return found
+        return value
 
     @field_validator("nodes", "draft_tokens", mode="before")
     @classmethod
-    def _whole(cls, found: Any) -> Any:
-        if isinstance(found, float) and found.is_integer():
-            return int(found)
-        if found is not None and (isinstance(found, bool) or not isinstance(found, int)):
+    def _whole(cls, value: Any) -> Any:
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise ValueError("expected a whole number")
-        return found
+        return value
 
     @field_validator("speculative", mode="before")
     @classmethod
-    def _known(cls, found: Any) -> Any:
-        if found is not None and not isinstance(found, bool) and found != "unknown":
+    def _known(cls, value: Any) -> Any:
+        if value is not None and not isinstance(value, bool) and value != "unknown":
             raise ValueError("expected true, false or unknown")
-        return found
+        return None if value == "unknown" else value
 
     @field_validator("date")
     @classmethod
-    def _dated(cls, found: str | int | None) -> str:
-        text = "" if found is None else str(found)
+    def _dated(cls, value: str | int | None) -> str:
+        text = "" if value is None else str(value)
         if text and not _DATE.fullmatch(text):
             raise ValueError("expected a date such as 2025, 2025-07 or 2025-07-31")
         return text
@@ -311,32 +304,14 @@ def software_by_date(
 
 
 def _observation(row: _Row, document: Document) -> Observation:
+    values = row.model_dump(exclude={"source"})
+    for text in ("hardware", "measured_by", "note", "confidence", "date"):
+        values[text] = values[text] or ""
     source = row.source or _Source()
     return Observation(
-        id=row.id,
-        model=row.model,
-        architecture=row.architecture,
-        profile=row.profile,
-        tokens_per_s=row.tokens_per_s,
-        hardware=row.hardware or "",
-        nodes=row.nodes,
-        batch=row.batch,
-        speculative=None if row.speculative == "unknown" else row.speculative,
-        weight_bits=row.weight_bits,
-        context_tokens=row.context_tokens,
-        date=str(row.date or ""),
-        measured_by=row.measured_by or "",
+        **values,
         source_url=source.url or "",
         source_title=source.title or "",
-        note=row.note or "",
-        confidence=row.confidence or "",
-        mesh_side=row.mesh_side,
-        software=row.software,
-        draft_tokens=row.draft_tokens,
-        accepted_tokens=row.accepted_tokens,
-        draft_architecture=row.draft_architecture,
-        draft_weight_bits=row.draft_weight_bits,
-        fitted=row.fitted,
         origin=document.path,
         line=document.line_of(()),
         key_lines={

@@ -40,35 +40,32 @@ def error(observed: float, predicted: float) -> float:
 
 @dataclass(frozen=True)
 class Prediction:
-    """One observation with its prediction.
-
-    Attributes:
-        id, model, hardware: of the observation (hardware: the profile).
-        observed: tokens per second.
-        predicted: quantiles p05 to p95 in tokens per second.
-        ratio: observed / median.
-        nodes: published, or the range that was assumed.
-        speculative: True, False, or None where it is not known.
-        fits: whether the model fits the published nodes.
-        counted: whether it enters the summary (a row that nothing is fitted to does not).
-        baselines: tokens per second of each naive baseline.
-        software: that ran, where it is not the usual one or not known.
-        software_assumed: it was taken from the date of the row.
-    """
+    """One observation with its prediction."""
 
     id: str
     model: str
     hardware: str
+    """The profile."""
     observed: float
+    """Tokens per second."""
     predicted: dict[str, float]
+    """Quantiles p05 to p95 in tokens per second."""
     ratio: float
+    """Observed over median."""
     nodes: tuple[float, float]
+    """Published, or the range that was assumed."""
     speculative: bool | None
+    """None: not known."""
     fits: bool
+    """Whether the model fits the published nodes."""
     counted: bool
+    """Whether it enters the summary: a row that nothing is fitted to does not."""
     baselines: dict[str, float]
+    """Tokens per second of each naive baseline."""
     software: str | None = None
+    """What ran, where it is not the usual one or not known."""
     software_assumed: bool = False
+    """It was taken from the date of the row."""
 
     @property
     def error(self) -> float:
@@ -82,21 +79,17 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Validation:
-    """Predictions with what else was looked at.
-
-    Attributes:
-        method: how the rows were predicted, in words.
-        predictions: one for each row.
-        fits: rms and worst error, by profile, of the rows that its constants were fitted to.
-        transfer: see `transfer`; None where nothing is to be transferred.
-        inverse: from each speed back to the architecture; None where it was not asked for.
-    """
+    """Predictions with what else was looked at."""
 
     method: str
+    """How the rows were predicted, in words."""
     predictions: list[Prediction]
     fits: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Rms and worst error, by profile, of the rows that its constants were fitted to."""
     transfer: dict[str, Any] | None = None
+    """See `transfer`; None where nothing is to be transferred."""
     inverse: dict[str, Any] | None = None
+    """From each speed back to the architecture; None where it was not asked for."""
 
     @property
     def summary(self) -> dict[str, float | None]:
@@ -228,8 +221,8 @@ def predict_rows(
 
 
 def _prediction(fit: Fit, case: Case, known: Sequence[Case], draws: int, seed: int) -> Prediction:
-    found = quantiles(fit.draws(case, draws, seed), LEVELS)
-    predicted = {f"p{round(100 * q):02d}": float(v) for q, v in zip(LEVELS, found, strict=True)}
+    speeds = quantiles(fit.draws(case, draws, seed), LEVELS)
+    predicted = {f"p{round(100 * q):02d}": float(v) for q, v in zip(LEVELS, speeds, strict=True)}
     row = case.row
     baselines = {"roofline": _roofline(fit.model.hardware, case)}
     if known:
@@ -324,8 +317,6 @@ def inverse_cases(used: Iterable[tuple[Case, Fit]]) -> list[InverseCase]:
     The software is known where the row names one that the profile lists, as an analyst may know
     it; otherwise it is not.
     """
-    from archinfer.fitting.inverse import InverseCase
-
     hardware: dict[int, Hardware] = {}
     out = []
     for case, fit in used:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from archinfer.inference.statistics import LawName
+from archinfer.models import catalogue
 from archinfer.models.family import ATTENTION_KINDS
 from archinfer.models.shape import FloatArray, ModelShape, Number
 
@@ -223,8 +224,6 @@ def distinct(models: Iterable[Features]) -> list[Features]:
 
 def catalogue_features() -> list[Features]:
     """The features of every model of the shipped catalogue, in the order of its names."""
-    from archinfer.models import catalogue
-
     return [features(catalogue.load(name).shape()) for name in catalogue.names()]
 
 
