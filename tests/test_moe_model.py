@@ -12,7 +12,7 @@ import pytest
 
 from archinfer.calibration.moe import Decoder, MoEConfig, Weights
 from archinfer.calibration.moe.ceilings import buffer, read_kernels
-from archinfer.calibration.moe.decoder import route
+from archinfer.calibration.moe.operations import route
 from archinfer.errors import InputError
 
 CONFIG = MoEConfig(

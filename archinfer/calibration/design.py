@@ -56,19 +56,16 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is timed within a memory budget.
-
-    Attributes:
-        points: what fits, in order of the design.
-        skipped: what does not.
-        buffer_bytes: memory for the read ceiling.
-        taken_bytes: memory of all points, buffer and interpreter together.
-    """
+    """What is timed within a memory budget."""
 
     points: tuple[Point, ...]
+    """What fits, in order of the design."""
     skipped: tuple[Point, ...]
+    """What does not."""
     buffer_bytes: float
+    """Memory for the read ceiling."""
     taken_bytes: float
+    """Memory of all points, buffer and interpreter together."""
 
 
 def model_bytes(config: MoEConfig) -> float:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
+from archinfer.calibration.fit import CONSTANTS
 from archinfer.calibration.threads import blas_threads, cores
+from archinfer.fitting.profile import yaml_text
 from archinfer.hardware.profile import Hardware
 from archinfer.hardware.schema import profile_of
 from archinfer.models.shape import FloatArray
@@ -19,16 +19,6 @@ from archinfer.units import format_quantity
 from archinfer.yamlfile import Document
 
 USABLE = 0.9
-
-UNFITTED = {
-    "fixed_time_per_layer": 60e-6,
-    "bandwidth_efficiency": 0.7,
-    "compute_efficiency": 0.3,
-    "kv_bandwidth_efficiency": 0.4,
-    "fixed_time_per_expert": 15e-6,
-    "fixed_time_per_token": 50e-6,
-}
-"""Constants before any fit, in SI units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +149,7 @@ def _constants(
     section: dict[str, Any] = {
         "reductions_per_layer": _figure(0, source="one machine has nobody to wait for")
     }
-    for key, estimate in UNFITTED.items():
+    for key, (estimate, _) in CONSTANTS.items():
         dimension = "seconds" if key.startswith("fixed_time") else "number"
         if key not in fitted:
             section[key] = _figure(estimate, dimension, "estimate, before any fit")
@@ -204,11 +194,8 @@ def profile_hardware(data: Mapping[str, Any]) -> Hardware:
 
 def profile_text(data: Mapping[str, Any]) -> str:
     """A profile as YAML."""
-    header = (
+    return yaml_text(
         "# This machine as `archinfer calibrate` measured it. Every figure: value with unit,\n"
-        "# source; log_sd is the standard deviation of its natural logarithm.\n"
+        "# source; log_sd is the standard deviation of its natural logarithm.\n",
+        data,
     )
-    body: str = yaml.safe_dump(
-        dict(data), sort_keys=False, allow_unicode=True, width=96, default_flow_style=False
-    )
-    return header + body

@@ -7,8 +7,6 @@ from dataclasses import dataclass, fields
 from archinfer.errors import InputError, UnknownNameError
 from archinfer.models.shape import Cache, LayerGroup, ModelShape
 
-__all__ = ["SCORINGS", "MoEConfig"]
-
 SCORINGS = ("softmax", "sigmoid")
 
 ATTENTION_CHAIN = 7

@@ -22,8 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Counters", "Tally"]
-
 
 @dataclass(slots=True)
 class Tally:
@@ -44,23 +42,20 @@ class Tally:
 
 @dataclass(slots=True)
 class Counters:
-    """Counts of all passes it was handed to; `chain_lengths` and `experts_hit` of the last one.
-
-    Attributes:
-        by_kind: totals by kind of operation.
-        tokens: tokens that went through the layers.
-        expert_calls: routed experts that ran, over all layers.
-        experts_hit: distinct routed experts used in each MoE layer of the last pass.
-        chain_lengths: longest chain of dependent reductions in each layer of the last pass.
-        head_chain: the same from the last layer's output to the last array made from it.
-    """
+    """Counts of all passes it was handed to; `chain_lengths` and `experts_hit` of the last one."""
 
     by_kind: dict[str, Tally] = field(default_factory=dict)
+    """Totals by kind of operation."""
     tokens: int = 0
+    """Tokens that went through the layers."""
     expert_calls: int = 0
+    """Routed experts that ran, over all layers."""
     experts_hit: list[int] = field(default_factory=list)
+    """Distinct routed experts used in each MoE layer of the last pass."""
     chain_lengths: list[int] = field(default_factory=list)
+    """Longest chain of dependent reductions in each layer of the last pass."""
     head_chain: int = 0
+    """The same from the last layer's output to the last array made from it."""
     _depth: dict[int, int] = field(default_factory=dict)
 
     def start_pass(self, tokens: int) -> None:

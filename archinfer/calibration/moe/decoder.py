@@ -1,14 +1,8 @@
 """The forward pass of a Mixture-of-Experts decoder, from token numbers to logits.
 
-Read it from top to bottom: first the operations, each a function on arrays, then the decoder
-that owns the buffers and strings them together. Letters in shapes:
-
-    B sequences      T new tokens of each    N = B * T tokens in this pass
-    S tokens in the cache, the new ones included
-    H hidden size    Q query heads    K key-value heads    G = Q / K    D head size
-    E experts        k experts per token    M width of an expert    V vocabulary
-
-Every operation tells `count` what it moved and computed; `count` is None when nobody asks.
+Read it from top to bottom, `operations` beside it: the decoder owns the buffers and strings the
+operations together. Letters in shapes are those of `operations`. Every operation tells `count`
+what it moved and computed; `count` is None when nobody asks.
 """
 
 from __future__ import annotations
@@ -18,156 +12,22 @@ import itertools
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from archinfer.calibration.moe.config import MoEConfig
 from archinfer.calibration.moe.counters import Counters
 from archinfer.calibration.moe.linear import linear
+from archinfer.calibration.moe.operations import (
+    attend,
+    rms_norm,
+    rotary_tables,
+    rotate,
+    route,
+    swiglu,
+)
 from archinfer.calibration.moe.weights import Array, Layer, Weights
 from archinfer.errors import InputError
-
-__all__ = ["Decoder", "attend", "rms_norm", "rotate", "route", "softmax", "swiglu"]
 
 PASS_TOKENS = 64
 """Tokens of one pass during prefill: enough to keep matrix products busy, few enough that the
 attention scores of a long prompt need little memory."""
-
-
-# ------------------------------------------------------------------------------ operations
-
-
-def rms_norm(x: Array, weight: Array, eps: float, out: Array) -> None:
-    """out = x / sqrt(mean(x^2) + eps) * weight over the last dimension (Zhang, Sennrich 2019)."""
-    scale = np.matmul(x[..., None, :], x[..., :, None])[..., 0]  # (..., 1)
-    scale *= 1.0 / x.shape[-1]
-    scale += eps
-    np.sqrt(scale, out=scale)
-    np.divide(x, scale, out=out)
-    out *= weight
-
-
-def rotary_tables(config: MoEConfig, tokens: int) -> tuple[Array, Array]:
-    """Cosine and signed sine of position * theta^(-2 i / D), each (tokens, 2, D / 2) (Su et al.
-    2021): for the first half of a head, minus the sine, and for the second.
-    """
-    half = config.head_dim // 2
-    frequency = config.rope_theta ** (-np.arange(half) / half)  # (D / 2)
-    angle = np.arange(tokens)[:, None] * frequency  # (tokens, D / 2)
-    cos, sin = np.cos(angle), np.sin(angle)
-    return (
-        np.stack([cos, cos], axis=1).astype(np.float32),
-        np.stack([-sin, sin], axis=1).astype(np.float32),
-    )
-
-
-def rotate(heads: Array, cos: Array, sin: Array, out: Array) -> None:
-    """out = each pair (i, i + D/2) of every head, turned by its position's angle.
-
-    Args:
-        heads: (B, T, heads, 2, D / 2), overwritten.
-        cos, sin: (T, 1, 2, D / 2), of `rotary_tables`.
-        out: as `heads`.
-    """
-    np.multiply(heads[..., ::-1, :], sin, out=out)
-    heads *= cos
-    out += heads
-
-
-def softmax(x: Array) -> None:
-    """Softmax over the last dimension, in place: a maximum, then a sum."""
-    x -= np.maximum.reduce(x, axis=-1, keepdims=True)
-    np.exp(x, out=x)
-    x /= np.add.reduce(x, axis=-1, keepdims=True)
-
-
-def attend(
-    query: Array, keys: Array, values: Array, mask: Array, scores: Array, out: Array
-) -> None:
-    """Causal attention of T new tokens over S cached ones, the new ones last.
-
-    Args:
-        query: (B, K, G * T, D), already divided by sqrt(D); row g * T + t is token t.
-        keys: (B, K, D, S), so that BLAS reads long rows of them.
-        values: (B, K, S, D).
-        mask: (T, T), minus infinity where a token would see a later one.
-        scores: (B, K, G * T, S), overwritten.
-        out: (B, K, G * T, D).
-    """
-    batch, groups, _, cached = scores.shape
-    new = len(mask)
-    np.matmul(query, keys, out=scores)
-    if new > 1:
-        by_token = scores.reshape(batch, groups, -1, new, cached)
-        by_token[..., cached - new :] += mask
-    softmax(scores)
-    np.matmul(scores, values, out=out)
-
-
-def swiglu(gate_up: Array, out: Array) -> None:
-    """out = silu(gate) * up (Shazeer 2020). gate_up: (N, 2 M), overwritten; out: (N, M).
-
-    silu(g) = g / (1 + exp(-g)) = g/2 (1 + tanh(g/2)), which cannot overflow.
-    """
-    width = out.shape[1]
-    gate, up = gate_up[:, :width], gate_up[:, width:]
-    gate *= 0.5
-    np.tanh(gate, out=out)
-    out += 1.0
-    out *= gate
-    out *= up
-
-
-def route(scores: Array, bias: Array, config: MoEConfig) -> tuple[NDArray[np.intp], Array]:
-    """The k experts of each token and their weights.
-
-    Args:
-        scores: router logits (N, E), overwritten.
-        bias: (E) added for the selection only, with sigmoid scoring.
-
-    Returns:
-        Experts (N, k), in no particular order, and their weights (N, k).
-    """
-    c = config
-    if c.scoring == "softmax":
-        choice = scores  # a softmax keeps their order
-    else:
-        scores *= 0.5
-        np.tanh(scores, out=scores)
-        scores += 1.0
-        scores *= 0.5  # sigmoid(z) = (1 + tanh(z / 2)) / 2
-        choice = scores + bias
-    if c.groups_per_token < c.expert_groups:
-        choice = _keep_best_groups(choice, c)
-    dropped = c.experts - c.experts_per_token
-    experts = np.argsort(choice, axis=1, kind="stable")[:, dropped:]
-    if c.scoring == "softmax" and not c.norm_topk_prob:
-        softmax(scores)
-    weights = scores[np.arange(len(scores))[:, None], experts]
-    if c.norm_topk_prob and c.scoring == "softmax":
-        softmax(weights)  # over the chosen ones: as that over all, divided by their sum
-    elif c.norm_topk_prob:
-        weights /= np.add.reduce(weights, axis=1, keepdims=True)
-    if c.routed_scaling_factor != 1.0:
-        weights *= c.routed_scaling_factor
-    return experts, weights
-
-
-def _keep_best_groups(choice: Array, config: MoEConfig) -> Array:
-    """Scores (N, E) with minus infinity outside the best groups of each token.
-
-    A group is worth its best expert (softmax, DeepSeek-V2) or its best two (sigmoid, V3).
-    """
-    groups, kept = config.expert_groups, config.groups_per_token
-    grouped = choice.reshape(len(choice), groups, -1)  # (N, groups, E / groups)
-    if config.scoring == "softmax":
-        worth = grouped.max(axis=2)
-    else:
-        worth = np.sort(grouped, axis=2)[..., -2:].sum(axis=2)
-    dropped = np.argpartition(worth, groups - kept, axis=1)[:, : groups - kept]
-    limited = grouped.copy()
-    np.put_along_axis(limited, dropped[:, :, None], -np.inf, axis=1)
-    return limited.reshape(choice.shape)
-
-
-# --------------------------------------------------------------------------------- decoder
 
 
 class Decoder:
@@ -339,55 +199,18 @@ class Decoder:
     def _attention(self, number: int, x: Array, new: int, count: Counters | None) -> None:
         """x += attention(norm(x)), with the cache of this layer; x: (N, H)."""
         c, layer = self.config, self.weights.layers[number]
-        n, start, cached = len(x), self.position, self.position + new
-        keys, values = self.keys[number], self.values[number]
+        n, cached = len(x), self.position + new
+        keys, values = self.keys[number][..., :cached], self.values[number][:, :, :cached]
         normed = self._norm("norm", x, layer.attention_norm, self.normed[:n], count)
         qkv = self._linear("qkv", normed, layer.qkv, self.qkv[:n], count)
-
-        heads = qkv.reshape(self.batch, new, c.heads + 2 * c.kv_heads, c.head_dim)
-        unturned = heads[:, :, : c.heads + c.kv_heads]  # queries and keys (B, T, Q + K, D)
-        turned = self.turned[:n].reshape(unturned.shape)
-        if c.qk_norm:
-            rms_norm(unturned, self.head_norms[number], c.rms_norm_eps, turned)
-            unturned, turned = turned, unturned
-            if count is not None:
-                read = layer.query_norm.nbytes + layer.key_norm.nbytes
-                count.operation("qk_norm", qkv, (qkv,), reductions=1, weight_bytes=read)
-        halves = (*unturned.shape[:-1], 2, c.head_dim // 2)
-        rotate(
-            unturned.reshape(halves),
-            self.cos[start:cached],
-            self.sin[start:cached],
-            turned.reshape(halves),
+        unscaled = self._cached(number, qkv, new, count)  # queries (B, Q, T, D)
+        query = self.query.reshape(-1)[: unscaled.size].reshape(
+            self.batch, c.kv_heads, c.heads // c.kv_heads * new, c.head_dim
         )
-
-        by_head = turned.transpose(0, 2, 1, 3)  # (B, Q + K, T, D)
-        keys[..., start:cached] = by_head[:, c.heads :].swapaxes(-1, -2)  # (B, K, D, T)
-        values[:, :, start:cached] = heads[:, :, c.heads + c.kv_heads :].transpose(0, 2, 1, 3)
-        if count is not None:
-            written = n * c.kv_heads * c.head_dim * keys.itemsize
-            count.operation("cache", keys, (qkv,), kv_write_bytes=written)
-            count.operation("cache", values, (qkv,), kv_write_bytes=written)
-
-        group = c.heads // c.kv_heads
-        query = self.query.reshape(-1)[: n * c.heads * c.head_dim].reshape(
-            self.batch, c.kv_heads, group * new, c.head_dim
-        )
-        np.multiply(
-            by_head[:, : c.heads], c.head_dim**-0.5, out=query.reshape(by_head[:, : c.heads].shape)
-        )
-        scores = self.scores[: c.heads * n * cached].reshape(
-            self.batch, c.kv_heads, group * new, cached
-        )
+        np.multiply(unscaled, c.head_dim**-0.5, out=query.reshape(unscaled.shape))
+        scores = self.scores[: c.heads * n * cached].reshape(*query.shape[:-1], cached)
         context = self.context[: query.size].reshape(query.shape)
-        attend(
-            query,
-            keys[..., :cached],
-            values[:, :, :cached],
-            self.mask[:new, :new],
-            scores,
-            context,
-        )
+        attend(query, keys, values, self.mask[:new, :new], scores, context)
         if count is not None:
             flops = 2 * scores.size * c.head_dim
             read = self.batch * c.kv_heads * cached * c.head_dim * keys.itemsize
@@ -397,7 +220,6 @@ class Decoder:
             count.operation(
                 "context", context, (scores, values), 1, flops=flops, kv_read_bytes=read
             )
-
         merged = self.merged[:n]  # (N, Q * D): heads side by side again
         merged.reshape(self.batch, new, c.heads, c.head_dim)[...] = context.reshape(
             self.batch, c.heads, new, c.head_dim
@@ -408,6 +230,41 @@ class Decoder:
         x += update
         if count is not None:
             count.elementwise(x, x, update)
+
+    def _cached(self, number: int, qkv: Array, new: int, count: Counters | None) -> Array:
+        """Turn queries and keys by their positions and put keys and values into the cache.
+
+        Args:
+            qkv: (N, (Q + 2 K) D).
+
+        Returns:
+            Queries (B, Q, T, D).
+        """
+        c, n, start = self.config, len(qkv), self.position
+        keys, values = self.keys[number], self.values[number]
+        heads = qkv.reshape(self.batch, new, c.heads + 2 * c.kv_heads, c.head_dim)
+        unturned = heads[:, :, : c.heads + c.kv_heads]  # queries and keys (B, T, Q + K, D)
+        turned = self.turned[:n].reshape(unturned.shape)
+        if c.qk_norm:
+            rms_norm(unturned, self.head_norms[number], c.rms_norm_eps, turned)
+            unturned, turned = turned, unturned
+            if count is not None:
+                layer = self.weights.layers[number]
+                read = layer.query_norm.nbytes + layer.key_norm.nbytes
+                count.operation("qk_norm", qkv, (qkv,), reductions=1, weight_bytes=read)
+        halves = (*unturned.shape[:-1], 2, c.head_dim // 2)
+        cos, sin = self.cos[start : start + new], self.sin[start : start + new]
+        rotate(unturned.reshape(halves), cos, sin, turned.reshape(halves))
+        by_head = turned.transpose(0, 2, 1, 3)  # (B, Q + K, T, D)
+        keys[..., start : start + new] = by_head[:, c.heads :].swapaxes(-1, -2)  # (B, K, D, T)
+        values[:, :, start : start + new] = heads[:, :, c.heads + c.kv_heads :].transpose(
+            0, 2, 1, 3
+        )
+        if count is not None:
+            written = n * c.kv_heads * c.head_dim * keys.itemsize
+            count.operation("cache", keys, (qkv,), kv_write_bytes=written)
+            count.operation("cache", values, (qkv,), kv_write_bytes=written)
+        return by_head[:, : c.heads]
 
     def _mlp(self, kind: str, layer: Layer, x: Array, out: Array, count: Counters | None) -> None:
         """out = down(silu(gate(x)) * up(x)): a dense layer's block, or the shared experts."""
@@ -436,19 +293,19 @@ class Decoder:
             end = at + len(list(same))
             parts.append((expert, slice(at, end)))
             at = end
-        mine = self.expert_in[:slots]  # (N * k, H)
-        np.take(x, by_expert // c.experts_per_token, axis=0, out=mine, mode="clip")
+        slotted = self.expert_in[:slots]  # (N * k, H)
+        np.take(x, by_expert // c.experts_per_token, axis=0, out=slotted, mode="clip")
         if count is not None:
             count.experts_hit.append(len(parts))
             count.expert_calls += len(parts)
-            count.operation("dispatch", mine, (x, weights), dispatch_bytes=mine.nbytes)
+            count.operation("dispatch", slotted, (x, weights), dispatch_bytes=slotted.nbytes)
 
         # Each chosen expert once, for all of its tokens.
         gate_up, inner = self.expert_gate_up[:slots], self.expert_inner[:slots]
         result = self.expert_out[:slots]  # (N * k, H)
         for expert, part in parts:
             weight = layer.expert_gate_up[expert]  # (2 M, H)
-            self._linear("experts", mine[part], weight, gate_up[part], count)
+            self._linear("experts", slotted[part], weight, gate_up[part], count)
         swiglu(gate_up, inner)
         if count is not None:
             count.elementwise(inner, gate_up)
@@ -458,8 +315,8 @@ class Decoder:
 
         # Back to the order of the tokens, and added up over the experts of each.
         result *= weights.reshape(-1, 1)[by_expert]
-        mine[by_expert] = result
-        np.add.reduce(mine.reshape(len(x), -1, c.hidden_size), axis=1, out=out)
+        slotted[by_expert] = result
+        np.add.reduce(slotted.reshape(len(x), -1, c.hidden_size), axis=1, out=out)
         if count is not None:
             count.operation("combine", out, (result, weights), dispatch_bytes=result.nbytes)
 

@@ -15,8 +15,6 @@ import numpy as np
 from archinfer.calibration.moe.weights import Array
 from archinfer.calibration.threads import blas_threads
 
-__all__ = ["linear"]
-
 CACHED = 1 << 19
 """Weights of a block on one thread, at most: 2 MiB, which a core's second-level cache holds."""
 SPLIT = 480_000

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from archinfer.calibration.moe.config import MoEConfig
 
-__all__ = ["Array", "Layer", "Weights"]
-
 Array: TypeAlias = NDArray[np.float32]
 
 BLOCK = 1 << 22
@@ -83,21 +81,13 @@ def layer_shapes(config: MoEConfig, layer: int) -> dict[str, tuple[int, ...]]:
 
 @dataclass(slots=True)
 class Weights:
-    """All weights of a model.
-
-    Attributes:
-        config: the sizes.
-        embedding: (vocab, hidden).
-        layers: one `Layer` each.
-        final_norm: (hidden).
-        head: (vocab, hidden); the embedding itself where they are tied.
-    """
+    """All weights of a model."""
 
     config: MoEConfig
-    embedding: Array
+    embedding: Array  # (vocab, hidden)
     layers: list[Layer]
-    final_norm: Array
-    head: Array
+    final_norm: Array  # (hidden)
+    head: Array  # (vocab, hidden); the embedding itself where they are tied
 
     @classmethod
     def empty(cls, config: MoEConfig) -> Weights:
