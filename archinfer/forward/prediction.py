@@ -21,7 +21,7 @@ from archinfer.physics.decode import decode_time, speed_range
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
 from archinfer.physics.placement import candidates, fewest, fewest_nodes, traffic_of
-from archinfer.physics.terms import TERMS, TokenTime, memory_fraction
+from archinfer.physics.terms import TERMS, TokenTime, combined, memory_fraction
 from archinfer.physics.workload import Memory, Workload
 
 if TYPE_CHECKING:
@@ -422,7 +422,9 @@ def _joined(parts: list[Any], lengths: list[int]) -> Any:
         )
     if isinstance(first, dict):
         return {key: _joined([p[key] for p in parts], lengths) for key in first}
-    if isinstance(first, TokenTime | Memory | Placement):
+    if isinstance(first, TokenTime):
+        return combined(parts, lambda values: _joined(values, lengths))
+    if isinstance(first, Memory | Placement):
         return replace(
             first,
             **{

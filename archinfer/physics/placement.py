@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +13,7 @@ from archinfer.models.shape import FloatArray, ModelShape, Number
 from archinfer.physics.decode import decode_time
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
-from archinfer.physics.terms import TokenTime, memory_fraction
+from archinfer.physics.terms import TokenTime, combined, memory_fraction
 from archinfer.physics.workload import Memory, Traffic, Workload
 from archinfer.solver.region import mappings, widest_group
 
@@ -62,8 +62,7 @@ def take_time(time: TokenTime, index: int, count: int) -> TokenTime:
     def one(value: Number) -> float:
         return float(np.broadcast_to(np.asarray(value, dtype=float), (count,))[index])
 
-    terms = {f.name: one(getattr(time, f.name)) for f in fields(time) if f.name != "scaling"}
-    return TokenTime(**terms, scaling={name: one(v) for name, v in time.scaling.items()})
+    return combined([time], lambda values: one(values[0]))
 
 
 def candidates(hardware: Hardware, workload: Workload, nodes: int) -> Candidates:

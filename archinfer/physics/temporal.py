@@ -28,14 +28,14 @@ from numpy.typing import NDArray
 
 from archinfer.models.shape import DENSE_CHAIN, FloatArray, LayerGroup, Number
 from archinfer.physics.mapping import Placement
-from archinfer.physics.terms import TokenTime, links_s
+from archinfer.physics.terms import Ledger, TokenTime, links_s
 from archinfer.physics.workload import (
     ACTIVATION_BYTES,
     Traffic,
     Workload,
     cache_read_bytes,
     experts_hit,
-    layer_work,
+    flops,
     node_share,
 )
 
@@ -139,209 +139,199 @@ def busiest_experts(hit: Number, group: Number) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True)
-class _Layer:
-    """One layer of one kind: seconds by what sets them."""
+class _Part:
+    """Seconds of one layer, or of the head."""
 
-    read: Number
-    unpack: Number
+    weights: Number
     kv: Number
     compute: Number
-    compute_full: Number
-    sync: Number
-    payload: Number
-    by_steps: Number
-    """The part of `sync` and `payload` that scales with the all-reduces of a layer."""
+    reductions: Number
     fixed: Number
-    calls: Number
-    read_seen: Number
-    """The part of `read` that no arithmetic hides."""
-    kv_seen: Number
-
-    @property
-    def weights(self) -> Number:
-        return self.read + self.unpack
+    ledger: Ledger
 
     @property
     def total(self) -> Number:
-        memory_s = self.weights + self.kv
-        return memory_s + self.compute + self.sync + self.payload + self.fixed + self.calls
+        return self.weights + self.kv + self.compute + self.reductions + self.fixed
 
 
 @dataclass(frozen=True, slots=True)
-class _Rates:
-    """Speeds and latencies of one group of nodes."""
+class _Group:
+    """One tensor-parallel group of nodes, and the batch that it works on."""
 
     hardware: Hardware
-    group: Number
+    nodes: Number
+    batch: Number
+    traffic: Traffic
     read_bytes_per_s: Number
     kv_bytes_per_s: Number
     latency_s: Number
+    """Of one small all-reduce."""
+    crossing: Number
+    """The part of it that crosses links."""
 
-    def flops_per_s(self, weight_bits: Number, weights_only: Flags) -> Number:
-        peak = peak_flops_for(self.hardware, weight_bits, weights_only)
-        return peak * self.hardware.compute_efficiency * self.group
+    @property
+    def tokens(self) -> Number:
+        """Tokens of a pass, drafted ones included."""
+        return self.batch * (1.0 + self.traffic.draft_tokens)
+
+    def read_s(self, params: Number, bits: Number) -> Number:
+        """Reading weights at the group's bandwidth."""
+        return params * (bits / 8.0) / (self.read_bytes_per_s * self.nodes)
+
+    def unpack_s(self, params: Number, bits: Number) -> Number:
+        """Widening weights that are narrower than their products."""
+        each_s = unpack_s_per_weight(self.hardware, bits, self.traffic.weights_only)
+        return params * each_s / self.nodes
+
+    def compute_s(self, flops: Number, bits: Number) -> Number:
+        """Arithmetic at the peak of the weights' format."""
+        peak = peak_flops_for(self.hardware, bits, self.traffic.weights_only)
+        return flops / (peak * self.hardware.compute_efficiency * self.nodes)
+
+    def beyond_s(self, compute: Number, memory_s: Number) -> Number:
+        """What the memory time does not hide of `compute` seconds of arithmetic."""
+        return np.maximum(compute - self.hardware.compute_overlap * memory_s, 0.0)
+
+    def memory_ledger(
+        self, read: Number, kv: Number, compute: Number, beyond: Number
+    ) -> dict[str, Number]:
+        """Seconds by efficiency.
+
+        Compute beyond the memory time moves with its own efficiency and, through the part that
+        hides it, against that of the memory.
+        """
+        busy = beyond > 0.0
+        seen = np.where(busy, 1.0 - self.hardware.compute_overlap, 1.0)
+        read_s, kv_s = read * seen, kv * seen
+        own_kv = not np.all(np.isnan(self.hardware.kv_bandwidth_efficiency))
+        return {
+            "bandwidth_efficiency": -(read_s if own_kv else read_s + kv_s),
+            "kv_bandwidth_efficiency": -kv_s if own_kv else 0.0 * kv_s,
+            "compute_efficiency": -np.where(busy, compute, 0.0),
+        }
 
 
-def _layer(rates: _Rates, group: LayerGroup, traffic: Traffic, batch: Number, mapping: Placement,
-           hidden_size: Number) -> _Layer:  # fmt: skip
-    """Seconds of one layer of `group` for `batch` users on one tensor-parallel group."""
-    hardware, g = rates.hardware, rates.group
-    tokens = batch * (1.0 + traffic.draft_tokens)
-    hit = experts_hit(group.even_experts, group.experts_per_token, tokens)
-    one = layer_work(group, traffic, tokens, hit)
-    shared_bits, routed_bits = traffic.layer_bits(group)
-    routed_read = group.routed_params * (hit / group.experts)
-    unpack = (
-        group.shared_params * unpack_s_per_weight(hardware, shared_bits, traffic.weights_only)
-        + routed_read * unpack_s_per_weight(hardware, routed_bits, traffic.weights_only)
-    ) / g
-    read = one.weight_bytes / (rates.read_bytes_per_s * g)
-    payload_bytes = tokens * hidden_size * ACTIVATION_BYTES
-    steps = hardware.reductions_per_layer
-    once_s = payload_s(hardware, g, payload_bytes)
-    sync, payload = steps * rates.latency_s, steps * once_s
-    by_steps = sync + payload
-    routed = _is_routed(group)
-    if np.any(routed) and np.any(np.asarray(g) > 1.0):
-        # Experts that stay whole: the busiest node reads its own, and tokens go out and come
-        # back in place of one of the all-reduces. A node sends (g - 1) / g of the k copies of its
-        # g-th of the tokens out, and as much comes back: k / g of what that all-reduce carries.
-        expert_s = (
-            group.routed_params
-            / group.experts
-            * (
-                routed_bits / 8.0 / rates.read_bytes_per_s
-                + unpack_s_per_weight(hardware, routed_bits, traffic.weights_only)
-            )
-        )
-        extra_s = (busiest_experts(hit, g) - hit / g) * expert_s
-        share = np.minimum(group.experts_per_token / g, 1.0)
-        whole_payload = payload + (share - 1.0) * once_s
-        whole_sync = sync + rates.latency_s
-        gain = (sync + payload) - (whole_sync + whole_payload + extra_s)
-        chosen = gain > 0.0
-        if mapping.whole_experts is not None:
-            chosen = np.broadcast_to(mapping.whole_experts, np.shape(gain))
-        chosen = chosen & routed
-        read = read + np.where(chosen, extra_s, 0.0)
-        sync = np.where(chosen, whole_sync, sync)
-        payload = np.where(chosen, whole_payload, payload)
-    kv = _kv_bytes(group, traffic, batch, g) / rates.kv_bytes_per_s
-    compute = one.flops / rates.flops_per_s(traffic.weight_bits, traffic.weights_only)
-    beyond = np.maximum(compute - hardware.compute_overlap * (read + unpack + kv), 0.0)
-    seen = np.where(beyond > 0.0, 1.0 - hardware.compute_overlap, 1.0)
-    fixed = hardware.fixed_time_per_layer_s * (group.reductions / DENSE_CHAIN)
-    calls: Number = 0.0
-    if np.any(routed):
-        fixed = fixed * np.where(routed, hardware.routed_layer_factor, 1.0)
-        calls = np.where(routed, hit * hardware.fixed_time_per_expert_s, 0.0)
-    return _Layer(
-        read=read,
-        unpack=unpack,
-        kv=kv,
-        compute=beyond,
-        compute_full=compute,
-        sync=sync,
-        payload=payload,
-        by_steps=by_steps,
-        fixed=fixed,
-        calls=calls,
-        read_seen=read * seen,
-        kv_seen=kv * seen,
+def _group(hardware: Hardware, workload: Workload, mapping: Placement) -> _Group:
+    """The group of nodes of one stage; users are spread over the stages, which work on different
+    ones at a time."""
+    traffic, g = workload.traffic, mapping.tensor_parallel
+    peak_bytes_per_s = hardware.bandwidth_bytes_per_s * hardware.read_fraction
+    latency_s = sync_latency_s(hardware, g)
+    crossing_s = 2.0 * _doublings(hardware, g) * hardware.link_latency_s
+    return _Group(
+        hardware,
+        g,
+        np.maximum(traffic.concurrency / mapping.stages(workload.shape.layers), 1.0),
+        traffic,
+        peak_bytes_per_s * hardware.bandwidth_efficiency,
+        peak_bytes_per_s * _kv_efficiency(hardware),
+        latency_s,
+        crossing_s / np.maximum(latency_s, 1e-30),
     )
 
 
-def _is_routed(group: LayerGroup) -> NDArray[np.bool_]:
-    """Where the layers have routed experts; False: dense."""
-    return np.asarray(np.asarray(group.routed_params) > 0.0)
+def _layer(on: _Group, group: LayerGroup, hidden_size: Number, whole_experts: bool | None) -> _Part:
+    """Seconds of one layer of `group` on one tensor-parallel group."""
+    hardware, g, traffic = on.hardware, on.nodes, on.traffic
+    hit = experts_hit(group.even_experts, group.experts_per_token, on.tokens)
+    shared_bits, routed_bits = traffic.layer_bits(group)
+    routed_read = group.routed_params * (hit / group.experts)
+    read = on.read_s(group.shared_params, shared_bits) + on.read_s(routed_read, routed_bits)
+    unpack = on.unpack_s(group.shared_params, shared_bits) + on.unpack_s(routed_read, routed_bits)
+    once_s = payload_s(hardware, g, on.tokens * hidden_size * ACTIVATION_BYTES)
+    steps = hardware.reductions_per_layer
+    by_steps = steps * on.latency_s + steps * once_s
+    sync, reductions = steps * on.latency_s, by_steps
+    routed = np.asarray(np.asarray(group.routed_params) > 0.0)
+    some = bool(np.any(routed))
+    if some and np.any(np.asarray(g) > 1.0):
+        extra_s, whole_reductions = _whole_experts(on, group, hit, once_s, by_steps)
+        chosen = by_steps - (whole_reductions + extra_s) > 0.0
+        if whole_experts is not None:
+            chosen = np.broadcast_to(whole_experts, np.shape(chosen))
+        chosen = chosen & routed
+        read = read + np.where(chosen, extra_s, 0.0)
+        sync = np.where(chosen, sync + on.latency_s, sync)
+        reductions = np.where(chosen, whole_reductions, reductions)
+    kv = _kv_bytes(group, traffic, on.batch, g) / on.kv_bytes_per_s
+    compute = on.compute_s(on.tokens * flops(group, traffic), traffic.weight_bits)
+    beyond = on.beyond_s(compute, read + unpack + kv)
+    kernels = hardware.fixed_time_per_layer_s * (group.reductions / DENSE_CHAIN)
+    calls: Number = 0.0
+    if some:
+        kernels = kernels * np.where(routed, hardware.routed_layer_factor, 1.0)
+        calls = np.where(routed, hit * hardware.fixed_time_per_expert_s, 0.0)
+
+    def ledger() -> dict[str, Number]:
+        return on.memory_ledger(read, kv, compute, beyond) | {
+            "reductions_per_layer": by_steps,
+            "fixed_time_per_layer": kernels,
+            "routed_layer_factor": np.where(routed, kernels, 0.0),
+            "fixed_time_per_expert": calls,
+            "link.latency": on.crossing * sync,
+        }
+
+    return _Part(read + unpack, kv, beyond, reductions, kernels + calls, ledger)
+
+
+def _whole_experts(
+    on: _Group, group: LayerGroup, hit: Number, once_s: Number, by_steps: Number
+) -> tuple[Number, Number]:
+    """Seconds that experts which stay whole add to reading, and all-reduces with them.
+
+    The busiest node reads its own, and tokens go out and come back in place of one of the
+    all-reduces. A node sends (g - 1) / g of the k copies of its g-th of the tokens out, and as
+    much comes back: k / g of what that all-reduce carries.
+    """
+    g, bits = on.nodes, on.traffic.layer_bits(group)[1]
+    unpack = unpack_s_per_weight(on.hardware, bits, on.traffic.weights_only)
+    expert_s = group.routed_params / group.experts * (bits / 8.0 / on.read_bytes_per_s + unpack)
+    share = np.minimum(group.experts_per_token / g, 1.0)
+    extra_s = (busiest_experts(hit, g) - hit / g) * expert_s
+    return extra_s, by_steps + on.latency_s + (share - 1.0) * once_s
+
+
+def _head(on: _Group, params: Number) -> _Part:
+    """Seconds of the LM head, whose weights are read whole."""
+    bits = on.traffic.head_bits
+    read, unpack = on.read_s(params, bits), on.unpack_s(params, bits)
+    compute = on.compute_s(2.0 * on.tokens * params, bits)
+    beyond = on.beyond_s(compute, read + unpack)
+    return _Part(
+        read + unpack, 0.0, beyond, 0.0, 0.0,
+        lambda: on.memory_ledger(read, 0.0, compute, beyond),
+    )  # fmt: skip
 
 
 def temporal_time(hardware: Hardware, workload: Workload, mapping: Placement) -> TokenTime:
     """Time of one decode pass by term; arguments as `archinfer.physics.decode.decode_time`."""
-    shape, traffic = workload.shape, workload.traffic
-    g = mapping.tensor_parallel
-    stages = mapping.stages(shape.layers)
-    # Users are spread over the stages, which work on different ones at a time.
-    batch = np.maximum(traffic.concurrency / stages, 1.0)
-    tokens = batch * (1.0 + traffic.draft_tokens)
-    peak_bytes_per_s = hardware.bandwidth_bytes_per_s * hardware.read_fraction
-    rates = _Rates(
-        hardware,
-        g,
-        peak_bytes_per_s * hardware.bandwidth_efficiency,
-        peak_bytes_per_s * _kv_efficiency(hardware),
-        sync_latency_s(hardware, g),
-    )
+    shape, drafts = workload.shape, workload.traffic.draft_tokens
+    on = _group(hardware, workload, mapping)
     layers = [
-        (group, _layer(rates, group, traffic, batch, mapping, shape.hidden_size))
+        (group.count, _layer(on, group, shape.hidden_size, mapping.whole_experts))
         for group in shape.groups
     ]
-
-    def over(name: str) -> Number:
-        return sum((group.count * getattr(one, name) for group, one in layers), start=0.0)
-
-    weights, kv, compute = over("weights"), over("kv"), over("compute")
-    sync, payload = over("sync"), over("payload")
-    fixed_layers, calls = over("fixed"), over("calls")
-    routed_fixed = sum(
-        (group.count * np.where(_is_routed(group), one.fixed, 0.0) for group, one in layers),
-        start=0.0,
-    )
-    outside_bits = traffic.head_bits
-    head_read = shape.head_params * (outside_bits / 8.0) / (rates.read_bytes_per_s * g)
-    only = traffic.weights_only
-    head_unpack = shape.head_params * unpack_s_per_weight(hardware, outside_bits, only) / g
-    head_compute = 2.0 * tokens * shape.head_params / rates.flops_per_s(outside_bits, only)
-    head_beyond = np.maximum(
-        head_compute - hardware.compute_overlap * (head_read + head_unpack), 0.0
-    )
-    head = head_read + head_unpack + head_beyond
-    links, latency = links_s(hardware, stages, tokens * shape.hidden_size)
+    head = _head(on, shape.head_params)
+    links, latency = links_s(hardware, mapping.stages(shape.layers), on.tokens * shape.hidden_size)
+    per_token = hardware.fixed_time_per_token_s
     # A drafted token is one more layer of the last kind, one more head and the time that a pass
     # takes whatever its size, one after the other (multi-token-prediction modules).
-    _, last = layers[-1]
-    draft_one = last.total + head + hardware.fixed_time_per_token_s
-    draft = traffic.draft_tokens * draft_one
+    last = layers[-1][1]
+    draft = drafts * (last.total + head.total + per_token) if np.any(drafts) else 0.0
 
-    # Compute beyond the memory time moves with its own efficiency and, through the part that
-    # hides it, against that of the memory.
-    computed = sum(
-        (group.count * np.where(one.compute > 0.0, one.compute_full, 0.0)
-         for group, one in layers), start=0.0,
-    )  # fmt: skip
-    head_seen = np.where(head_beyond > 0.0, (1.0 - hardware.compute_overlap) * head_read, head_read)
-    head_busy = head_compute * (head_beyond > 0.0)
-    d = traffic.draft_tokens
-    read_seen = over("read_seen") + head_seen + d * (last.read_seen + head_seen)
-    kv_seen = over("kv_seen") + d * last.kv_seen
-    own_kv = not np.all(np.isnan(hardware.kv_bandwidth_efficiency))
-    last_computed = np.where(last.compute > 0.0, last.compute_full, 0.0)
-    crossing = 2.0 * _doublings(hardware, g) * hardware.link_latency_s / np.maximum(
-        rates.latency_s, 1e-30
-    )  # fmt: skip
-    last_routed = np.where(_is_routed(shape.groups[-1]), last.fixed, 0.0)
+    def over(name: str) -> Number:
+        return sum((count * getattr(one, name) for count, one in layers), start=0.0)
+
+    def ledger() -> dict[str, Number]:
+        sums = {"fixed_time_per_token": per_token * (1.0 + drafts), "link.latency": latency}
+        for count, part in (*layers, (drafts, last), (1.0 + drafts, head)):
+            for constant, seconds in part.ledger().items():
+                sums[constant] = sums.get(constant, 0.0) + count * seconds
+        return sums
+
     return TokenTime(
-        weights=weights,
-        kv=kv,
-        compute=compute,
-        reductions=sync + payload,
-        fixed=fixed_layers + calls + hardware.fixed_time_per_token_s,
-        links=links,
-        head=head,
-        queue=0.0 * weights,
-        draft=draft,
-        side=np.nan,
-        scaling={
-            "bandwidth_efficiency": -(read_seen if own_kv else read_seen + kv_seen),
-            "kv_bandwidth_efficiency": -kv_seen if own_kv else 0.0 * kv_seen,
-            "compute_efficiency": -(computed + head_busy + d * (last_computed + head_busy)),
-            "reductions_per_layer": over("by_steps") + d * last.by_steps,
-            "fixed_time_per_layer": fixed_layers + d * last.fixed,
-            "routed_layer_factor": routed_fixed + d * last_routed,
-            "fixed_time_per_expert": calls + d * last.calls,
-            "fixed_time_per_token": hardware.fixed_time_per_token_s * (1.0 + d) + 0.0 * weights,
-            "link.latency": latency + crossing * (sync + d * last.sync),
-        },
+        over("weights"), over("kv"), over("compute"), over("reductions"),
+        over("fixed") + per_token, links, head.total, 0.0, draft, np.nan, ledger,
     )  # fmt: skip
 
 

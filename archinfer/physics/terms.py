@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -16,46 +17,65 @@ if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware
 
 
-@dataclass(frozen=True, slots=True)
-class TokenTime:
-    """Seconds of one decode pass by term; `total` is their sum.
+TERMS = ("weights", "kv", "compute", "reductions", "fixed", "links", "head", "queue", "draft")
 
-    Attributes:
-        weights: reading (and multiplying) the weights of the layers.
-        kv: reading the KV cache and multiplying with it; recurrent state likewise, and writing it
-            where reads and writes share the bandwidth (temporal).
-        compute: what arithmetic takes beyond the memory time of the same layer.
-        reductions: all-reduces among the cores or nodes that share a layer.
-        fixed: time of a layer that depends on neither bytes nor region.
-        links: node to node.
-        head: LM head and choice of the token.
-        queue: waiting for the other users' tokens (a pipeline with more users than stages).
-        draft: drafting tokens for speculative decoding.
-        side: side in cores of a layer's region (spatial; the first group's), else nan.
-        scaling: dT / d log(constant) in seconds for each uncertain constant of the profile;
-            the region's side does not contribute, since it stands at the minimum. On a wafer a
-            queue and drafts are taken to scale as the rest of the pass.
-    """
+Ledger: TypeAlias = Callable[[], Mapping[str, Number]]
+"""Seconds by constant, added up when they are asked for."""
+
+
+@dataclass(frozen=True)
+class TokenTime:
+    """Seconds of one decode pass by term; `total` is their sum."""
 
     weights: Number
+    """Reading (and multiplying) the weights of the layers."""
     kv: Number
+    """Reading the KV cache and multiplying with it; recurrent state likewise, and writing it where
+    reads and writes share the bandwidth (temporal)."""
     compute: Number
+    """What arithmetic takes beyond the memory time of the same layer."""
     reductions: Number
+    """All-reduces among the cores or nodes that share a layer."""
     fixed: Number
+    """Time of a layer that depends on neither bytes nor region."""
     links: Number
+    """Node to node."""
     head: Number
+    """LM head and choice of the token."""
     queue: Number
+    """Waiting for the other users' tokens (a pipeline with more users than stages)."""
     draft: Number
+    """Drafting tokens for speculative decoding."""
     side: Number
-    scaling: Mapping[str, Number]
+    """Side in cores of a layer's region (spatial; the first group's), else nan."""
+    ledger: Ledger = field(repr=False, compare=False)
+    """dT / d log(constant) by constant, as the terms left it."""
 
     @property
     def total(self) -> Number:
         """Seconds of one pass."""
-        return sum((getattr(self, term) for term in TERMS), start=0.0)
+        terms = (getattr(self, term) for term in TERMS)
+        # Adding a zero to an array costs as much as adding another array.
+        return sum((t for t in terms if not (isinstance(t, float) and t == 0.0)), start=0.0)
+
+    @cached_property
+    def scaling(self) -> Mapping[str, Number]:
+        """dT / d log(constant) in seconds for each uncertain constant of the profile.
+
+        The region's side does not contribute, since it stands at the minimum. On a wafer a queue
+        and drafts are taken to scale as the rest of the pass.
+        """
+        return self.ledger()
 
 
-TERMS = ("weights", "kv", "compute", "reductions", "fixed", "links", "head", "queue", "draft")
+def combined(times: Sequence[TokenTime], join: Callable[[list[Number]], Number]) -> TokenTime:
+    """The time whose every term is `join` of the terms of `times`; its ledger likewise."""
+
+    def ledger() -> dict[str, Number]:
+        return {name: join([t.scaling[name] for t in times]) for name in times[0].scaling}
+
+    terms = {name: join([getattr(t, name) for t in times]) for name in (*TERMS, "side")}
+    return TokenTime(**terms, ledger=ledger)
 
 
 def memory_fraction(hardware: Hardware, memory: Memory, mapping: Placement) -> Number:

@@ -97,12 +97,32 @@ def cache_read_bytes(cache: Cache, traffic: Traffic) -> Number:
     return _token_bytes(cache, traffic.kv_bits) * _tokens_read(cache, traffic.context_tokens)
 
 
+def kv_read_bytes(group: LayerGroup, traffic: Traffic) -> Number:
+    """Bytes of one layer's caches and state that one token reads."""
+    read: Number = 0.0
+    for cache in group.caches:
+        read = read + cache_read_bytes(cache, traffic)
+    return read + group.state_bytes
+
+
 def attention_macs(group: LayerGroup, context_tokens: Number) -> Number:
     """Multiply-accumulates of scores and weighted sum for one token in one layer."""
     macs: Number = 0.0
     for cache in group.caches:
         macs = macs + cache.macs_per_token * _tokens_read(cache, context_tokens)
     return macs
+
+
+def flops(group: LayerGroup, traffic: Traffic) -> Number:
+    """FLOPs of one token in one layer: two for each multiply-accumulate."""
+    matrix_params = group.shared_params - group.vector_params + group.routed_active_params
+    return 2.0 * (matrix_params + attention_macs(group, traffic.context_tokens))
+
+
+def weights_read(group: LayerGroup, traffic: Traffic, hit: Number) -> tuple[Number, Number]:
+    """Parameters of one layer that a pass reads when it uses `hit` distinct experts; bytes."""
+    routed_read = group.routed_params * (hit / group.experts)
+    return group.shared_params + routed_read, _weight_bytes(group, routed_read, traffic)
 
 
 def _weight_bytes(group: LayerGroup, routed_params: Number, traffic: Traffic) -> Number:
@@ -137,19 +157,14 @@ def layer_work(
     """
     if hit is None:
         hit = experts_hit(group.even_experts, group.experts_per_token, batch)
-    kv_read: Number = 0.0
-    kv_write: Number = 0.0
-    for cache in group.caches:
-        kv_read = kv_read + cache_read_bytes(cache, traffic)
-        kv_write = kv_write + _token_bytes(cache, traffic.kv_bits)
-    matrix_params = group.shared_params - group.vector_params + group.routed_active_params
-    routed_read = group.routed_params * (hit / group.experts)
+    kv_write = sum((_token_bytes(c, traffic.kv_bits) for c in group.caches), start=0.0)
+    weight_params, weight_bytes = weights_read(group, traffic, hit)
     return Work(
-        weight_params=group.shared_params + routed_read,
-        weight_bytes=_weight_bytes(group, routed_read, traffic),
-        kv_read_bytes=batch * (kv_read + group.state_bytes),
+        weight_params=weight_params,
+        weight_bytes=weight_bytes,
+        kv_read_bytes=batch * kv_read_bytes(group, traffic),
         kv_write_bytes=batch * (kv_write + group.state_bytes),
-        flops=2.0 * batch * (matrix_params + attention_macs(group, traffic.context_tokens)),
+        flops=batch * flops(group, traffic),
     )
 
 
