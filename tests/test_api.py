@@ -23,6 +23,7 @@ from archinfer.api import question
 from archinfer.inference.infer import infer
 from archinfer.models.family import FamilyRules
 from archinfer.physics.terms import TERMS
+from archinfer.question import NODES_MOST
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -146,12 +147,11 @@ def test_solve_answers_like_the_question() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"tokens_per_second": None}, "one of them"),
         ({"observed": 5}, "one of them"),
         ({"hardware": "wse-4"}, "did you mean 'wse-3'"),
         ({"nodes": 0}, "nodes: expected a whole number of at least 1, found 0"),
         ({"nodes": 1.5}, "nodes"),
-        ({"nodes": "80:"}, "nodes"),
+        ({"nodes": "100001:"}, "nodes: expected"),
         ({"nodes": math.nan}, "nodes"),
         ({"nodes": (1, 2, 3)}, "(low, high)"),
         ({"tokens_per_second": -1}, "tokens_per_second: expected a speed"),
@@ -183,6 +183,14 @@ def test_solve_refuses(changes: dict[str, Any], said: str) -> None:
         question(**(asked | changes))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_nothing_asked_is_the_founding_question() -> None:
+    asked = question("wse-3", 88, 750)
+    assert question() == question("wse-3", 88, None) == asked
+    assert question(nodes="80:").nodes == (80, NODES_MOST)
+    # Elsewhere, and of an observed speed, nobody knows how many there are.
+    assert not question("b200").nodes_known and not question(observed=750).nodes_known
 
 
 def test_an_open_low_end_of_sparsity_is_that_of_a_dense_model() -> None:

@@ -434,7 +434,7 @@ WRONG: dict[str, tuple[Callable[[], bytes], int | None, str]] = {
     "target and measurement": (swap("weights: fp8", "observed: 5", SOLVED), 4, "one of them"),
     "neither": (swap("tokens_per_second: 750, ", "", SOLVED), 4, "missing one of"),
     "range upside down": (swap("nodes: 88", "nodes: '90:80'", SOLVED), 4, "above the high end"),
-    "open range of nodes": (swap("nodes: 88", "nodes: '80:'", SOLVED), 4, "whole number"),
+    "open range of nodes": (swap("nodes: 88", "nodes: '80.5:'", SOLVED), 4, "whole number"),
     "habit with physics only": (
         swap("weights: fp8", "sparsity: '1:8', physics_only: true", SOLVED), 4, "habit of design"),
     "price without a price": (

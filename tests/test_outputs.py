@@ -72,7 +72,7 @@ def test_what_was_not_asked_is_not_said(capsys: pytest.CaptureFixture[str]) -> N
         (["--observed", "750", "--confidence", "90%"], "--confidence: goes with a target"),
         (["--software", "usual"], "--software: goes with an observed speed"),
         (["--confidence", "90"], "found '90'; write '90 %'"),
-        (["--layers", "0"], "--layers: expected more than 0, found 0"),
+        (["--layers", "0"], "--layers: expected more than 0, found '0'"),
         (
             ["--total", "1T", "--active", "2T"],
             "--active: expected at most the total (1T), found 2T",
@@ -83,7 +83,7 @@ def test_what_was_not_asked_is_not_said(capsys: pytest.CaptureFixture[str]) -> N
         (["--tokens-per-second", ""], "--tokens-per-second: ''"),
         (["--concurrency", ""], "--concurrency: '' is not a whole number"),
         (["--speculation", ""], "--speculation: ''"),
-        (["--context", "1e30"], "at most 1,000,000,000,000,000"),
+        (["--context", "1e30"], "between 1 and 1,000,000,000,000,000, found '1e30'"),
     ],
 )
 def test_wrong_input_is_one_line(

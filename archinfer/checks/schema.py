@@ -22,7 +22,7 @@ from pydantic_core import CoreSchema, core_schema
 from archinfer import units, yamlfile
 from archinfer.errors import UnitError, UnknownNameError
 from archinfer.models.formats import kv_format, weight_format
-from archinfer.physics.deployment import ACCEPTED_MOST
+from archinfer.question import ACCEPTED_MOST
 from archinfer.strict import StrictModel
 from archinfer.yamlfile import Document, Location
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from archinfer.cli.output import plain_value, print_json, warn
-from archinfer.limits import NODES_MOST, WHOLE_MOST
+from archinfer.question import NODES_MOST, WHOLE_MOST
 
 if TYPE_CHECKING:
     from archinfer.forward.prediction import Prediction
@@ -146,7 +146,7 @@ def read_range(
 def read_speculation(text: str, drafts: int = 0) -> tuple[float, float]:
     """The accepted tokens a pass that --speculation holds; InputError names the option."""
     from archinfer.errors import InputError
-    from archinfer.physics.deployment import check_accepted
+    from archinfer.question import check_accepted
 
     low, high = read_range("--speculation", text, "accepted", lowest=1.0)
     try:

@@ -157,9 +157,9 @@ def _models(
     attention: str,
 ) -> list[tuple[str, Architecture | ModelShape]]:
     from archinfer.cli.common import read_totals
-    from archinfer.cli.models import read_model
     from archinfer.errors import InputError
     from archinfer.models.family import FamilyRules, family_shape
+    from archinfer.models.named import read_model
     from archinfer.words import compact
 
     if not models:

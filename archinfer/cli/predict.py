@@ -216,8 +216,8 @@ def _changes_nothing(rows: list[Row], hardware: str) -> bool:
 def _known(name: str, profile: Hardware, deployment: Deployment) -> Row:
     """A model with a config."""
     from archinfer.cli.common import uneven_groups, unfilled_stages
-    from archinfer.cli.models import read_model
     from archinfer.forward.prediction import predict as predicted
+    from archinfer.models.named import read_model
     from archinfer.report.predict import Row
 
     architecture, record = read_model(name)

@@ -18,9 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from archinfer import yamlfile
 from archinfer.errors import FileError, InputError, UnknownNameError, nearest
-from archinfer.limits import SPEED_MOST
 from archinfer.models import catalogue, huggingface
 from archinfer.models.architecture import Architecture
+from archinfer.question import SPEED_MOST
 from archinfer.yamlfile import Document
 
 _YEAR = 4

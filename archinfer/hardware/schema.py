@@ -24,8 +24,8 @@ from pydantic_core import CoreSchema, core_schema
 from archinfer import units, yamlfile
 from archinfer.errors import UnitError, nearest
 from archinfer.hardware.profile import KEYS, TABLES, USUAL_SOFTWARE, Figure, Key
-from archinfer.physics.deployment import ACCEPTED_MOST
 from archinfer.physics.speculation import SpeculationLaw
+from archinfer.question import ACCEPTED_MOST
 from archinfer.strict import StrictModel
 from archinfer.yamlfile import NAME_MOST, NAME_PATTERN, Document
 

@@ -9,35 +9,7 @@ from archinfer.errors import InputError
 from archinfer.models.formats import kv_format, weight_format
 from archinfer.models.shape import Number
 from archinfer.physics.mapping import Layout, Placement
-
-DRAFTS_MOST = 16
-"""Most tokens that a service is taken to draft for one pass."""
-
-ACCEPTED_MOST = 1.0 + DRAFTS_MOST
-"""Tokens gained by a pass whose drafts are all accepted, its own token beside them."""
-
-
-def check_accepted(low: float, high: float, drafts: int = 0) -> None:
-    """Refuse tokens a pass that no decoding gains.
-
-    A pass yields its own token at least, also net of drafting: a service whose drafts cost more
-    than they gain drafts none. At most every drafted token is accepted beside it.
-
-    Args:
-        low, high: ends of the range.
-        drafts: tokens drafted for each pass; 0: unknown, at most `DRAFTS_MOST`.
-
-    Raises:
-        InputError: below 1, more than the drafts can give, or low above high.
-    """
-    drafted = drafts or DRAFTS_MOST
-    if not 1.0 <= low <= high <= 1 + drafted:
-        found = f"{low:g}" if low == high else f"{low:g}:{high:g}"
-        plural = "" if drafted == 1 else "s"
-        raise InputError(
-            "speculation: expected accepted tokens a pass from 1 (nothing drafted) to "
-            f"{1 + drafted} ({drafted} draft{plural} and the pass's own), found {found}"
-        )
+from archinfer.question import check_accepted
 
 
 @dataclass(frozen=True, slots=True)

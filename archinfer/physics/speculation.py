@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archinfer.models.shape import FloatArray, Number
-from archinfer.physics.deployment import DRAFTS_MOST
+from archinfer.question import DRAFTS_MOST
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from archinfer.limits import NODES_MOST
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray
 from archinfer.physics.decode import tokens_per_s
+from archinfer.question import NODES_MOST
 from archinfer.solver.constraints import Candidate, Constraint, constraints
 from archinfer.solver.designs import Design, designs
 from archinfer.solver.question import Question

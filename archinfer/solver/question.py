@@ -10,18 +10,16 @@ import numpy as np
 
 from archinfer.errors import InputError, UnknownNameError
 from archinfer.hardware.profile import USUAL_SOFTWARE
-from archinfer.limits import NODES_MOST
 from archinfer.models.family import FamilyRules, attention_rule
 from archinfer.models.formats import kv_format, weight_format
-from archinfer.physics.deployment import check_accepted
 from archinfer.physics.mapping import Layout
+from archinfer.question import NODES_MOST, Range, check_accepted
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware
 
 __all__ = ["Habits", "Question", "Range", "nodes_unknown", "what_rounds_to"]
 
-Range = tuple[float, float]
 ANY: Range = (0.0, float("inf"))
 
 POINT_TOLERANCE = 0.025

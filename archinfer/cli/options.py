@@ -1,0 +1,88 @@
+"""Options of commands, made from the table of what can be asked."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from archinfer.errors import FileError, InputError
+from archinfer.question import ASKS, Ask, Use, options
+
+__all__ = ["takes"]
+
+TYPES: dict[str, Any] = {"flag": bool, "integer": int, "pairs": list[str] | None}
+"""Types of options that are not texts."""
+
+
+def takes(command: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorator: gives a command every option that `command` takes in the table.
+
+    The function gets the texts of those options as its first argument, by name, and its own
+    parameters after it. Messages that begin with the name of one name the option instead.
+    """
+    table = options(command)
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(function, include_extras=True)
+        own = list(inspect.signature(function).parameters.values())[1:]
+        parameters = [_parameter(name, ask, use) for name, (ask, use) in table.items()]
+        parameters += [p.replace(annotation=hints[p.name], kind=p.KEYWORD_ONLY) for p in own]
+
+        @functools.wraps(function)
+        def called(**given: Any) -> None:
+            asked = {name: given.pop(name) for name in table}
+            try:
+                function(asked, **given)
+            except FileError:
+                raise
+            except InputError as error:
+                raise InputError(_as_options(str(error))) from None
+
+        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        called.__annotations__ = {p.name: p.annotation for p in parameters}
+        del called.__wrapped__
+        return called
+
+    return decorate
+
+
+def _parameter(name: str, ask: Ask, use: Use) -> inspect.Parameter:
+    """One option as typer reads it from a signature."""
+    kind = TYPES.get(ask.form, str if use.default is not None else str | None)
+    integer = ask.form == "integer"
+    option = typer.Option(
+        _flag(name),
+        metavar=ask.metavar,
+        help=use.help,
+        min=int(ask.least) if integer else None,
+        max=int(ask.most) if integer and ask.most < math.inf else None,
+    )
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=use.default,
+        annotation=Annotated[kind, option],
+    )
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _as_options(message: str) -> str:
+    """A message about arguments as one about options."""
+    first = re.match(r"\w+(?=[: ])", message)
+    if first is None or first[0] not in ASKS:
+        return message
+    rest = re.sub(
+        r"\b[a-z]+(_[a-z]+)+\b",
+        lambda m: _flag(m[0]) if m[0] in ASKS else m[0],
+        message[first.end() :],
+    )
+    return f"{_flag(first[0])}{rest}"
