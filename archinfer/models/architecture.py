@@ -25,12 +25,7 @@ from itertools import chain
 from math import inf
 
 from archinfer.models.formats import weight_format
-from archinfer.models.layers.attention import (
-    Attention,
-    CompressedAttention,
-    Indexer,
-    LatentAttention,
-)
+from archinfer.models.layers.attention import Attention, Indexer
 from archinfer.models.layers.block import (
     FeedForward,
     LayerBlock,
@@ -40,6 +35,8 @@ from archinfer.models.layers.block import (
     group_layers,
 )
 from archinfer.models.layers.feedforward import DenseMLP, MoE
+from archinfer.models.layers.latent import CompressedAttention, LatentAttention
+from archinfer.models.layers.mamba import Mamba1, Mamba2, ShortConv
 from archinfer.models.layers.pieces import (
     COMPONENTS,
     KEPT_COMPONENTS,
@@ -51,14 +48,7 @@ from archinfer.models.layers.pieces import (
     need,
     size_within,
 )
-from archinfer.models.layers.recurrent import (
-    GatedDelta,
-    KimiDelta,
-    Lightning,
-    Mamba1,
-    Mamba2,
-    ShortConv,
-)
+from archinfer.models.layers.recurrent import GatedDelta, KimiDelta, Lightning
 from archinfer.models.shape import Cache, LayerGroup, ModelShape
 
 __all__ = [

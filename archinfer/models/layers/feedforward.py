@@ -11,6 +11,10 @@ from archinfer.models.layers.pieces import MAX_EXPERTS, MAX_WIDTH, Piece, need, 
 __all__ = ["DenseMLP", "MoE"]
 
 
+def _matrices(count: int) -> tuple[str, ...]:
+    return ("gate_proj", "up_proj", "down_proj")[-count:]
+
+
 @dataclass(frozen=True, slots=True)
 class DenseMLP:
     """A feed-forward of width `width`: gate, up and down (3 matrices) or up and down (2).
@@ -33,7 +37,9 @@ class DenseMLP:
 
     def pieces(self, hidden: int) -> Iterator[Piece]:
         """Matrices and biases."""
-        yield Piece(self.component, self.matrices * hidden * self.width)
+        inside = "shared_experts." if self.component == "shared" else ""
+        for name in _matrices(self.matrices):
+            yield Piece(self.component, hidden * self.width, module=f"mlp.{inside}{name}")
         if self.bias:
             yield Piece(self.component, (self.matrices - 1) * self.width + hidden, vector=True)
 
@@ -103,7 +109,9 @@ class MoE:
 
     def _routed_pieces(self, hidden: int) -> Iterator[Piece]:
         outer = hidden if self.latent is None else self.latent
-        yield Piece("experts", self.experts * self.matrices * outer * self.width)
+        for name in _matrices(self.matrices):
+            count = self.experts * outer * self.width
+            yield Piece("experts", count, module=f"mlp.experts.0.{name}")
         if self.bias:
             count = (self.matrices - 1) * self.width + outer
             yield Piece("experts", self.experts * count, vector=True)
@@ -113,20 +121,23 @@ class MoE:
         yield from self._routed_pieces(hidden)
         rows = self.experts + self.zero_experts
         if self.router:
-            yield Piece("router", rows * hidden)
+            yield Piece("router", rows * hidden, module="mlp.gate")
         if self.router_bias:
             yield Piece("router", rows, vector=True)
         if self.latent is not None:
-            yield Piece("latent", 2 * hidden * self.latent)
+            yield Piece("latent", hidden * self.latent, module="mlp.fc1_latent_proj")
+            yield Piece("latent", hidden * self.latent, module="mlp.fc2_latent_proj")
             if self.latent_norm:
                 yield Piece("latent", self.latent, vector=True)
         if self.shared_width:
-            yield Piece("shared", self.matrices * hidden * self.shared_width)
+            for name in _matrices(self.matrices):
+                matrix = hidden * self.shared_width
+                yield Piece("shared", matrix, module=f"mlp.shared_experts.{name}")
             if self.shared_bias:
                 count = (self.matrices - 1) * self.shared_width + hidden
                 yield Piece("shared", count, vector=True)
             if self.shared_gate:
-                yield Piece("router", hidden)
+                yield Piece("router", hidden, module="mlp.shared_expert_gate")
         yield from self.extra
 
     @property

@@ -69,11 +69,16 @@ MAX_WINDOW = 2**40
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """`count` parameters of one component; `vector`: outside matrix products."""
+    """`count` parameters of one component; `vector`: outside matrix products.
+
+    `module` is the matrix's name inside its layer, as transformers' classes have it; files name
+    what they quantise, or leave alone, by it.
+    """
 
     component: str
     count: int
     vector: bool = False
+    module: str = ""
 
 
 def need(ok: bool, message: str) -> None:
