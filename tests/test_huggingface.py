@@ -17,6 +17,7 @@ from archinfer.errors import ArchinferError, FileError, InputError
 from archinfer.models.architecture import Architecture
 from archinfer.models.configfile import MAX_CONFIG_BYTES
 from archinfer.models.huggingface import from_config, known_families, load_architecture, load_config
+from archinfer.models.quantmethods import algorithm_names
 
 
 def config(name: str, **changes: Any) -> dict[str, Any]:
@@ -281,17 +282,21 @@ def test_routers_and_vectors_stay_at_16_bits_in_every_narrow_format() -> None:
     assert model.weight_bytes("fp8") == narrow + 2 * whole
 
 
+ALGORITHMS = ", ".join(algorithm_names("algorithms"))
+
+
 @pytest.mark.parametrize(
     ("section", "weights"),
     [
         ({"quant_method": "fp8"}, "fp8"),
-        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, "int4-g128"),
-        ({"quant_method": "awq", "bits": 4, "group_size": 32}, "int4"),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, "int4-g128-zp"),
+        ({"quant_method": "awq", "bits": 4, "group_size": 32}, "int4-g32-zp"),
         ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "int8"),
         ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4"),
         ({"quant_algo": "NVFP4"}, "nvfp4"),
         ({"quant_algo": "FP8", "exclude_modules": ["lm_head"]}, "fp8"),
-        ({"quant_method": "gptq", "bits": 4, "group_size": -1}, "int4-g128"),
+        ({"quant_method": "gptq", "bits": 4, "group_size": -1}, "int4-row"),
+        ({"quant_method": "gptq", "bits": 3, "group_size": 128}, "int3-g128-zp"),
         ({"quant_method": "fp8", "weight_block_size": None, "ignored_layers": None}, "fp8"),
     ],
 )
@@ -302,34 +307,48 @@ def test_other_quantizations(section: dict[str, Any], weights: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("section", "warning"),
+    ("section", "reason"),
     [
-        ({"quant_method": "mystery"}, "quantization 'mystery' is not known"),
-        ({"quant_method": "gtpq"}, "quantization 'gtpq' is not known (did you mean 'gptq'?)"),
-        ({"quant_method": "gptq", "bits": 3},
-         "quantization 'gptq' with bits = 3 is not known (known: 4, 8)"),
+        *(
+            ({"quant_method": name}, f"quant_method {name!r} is not known")
+            for name in ("mystery", "exl2", "exl3", "hqq", "quark", "torchao", "aqlm", "quanto",
+                         "eetq", "higgs", "spqr", "bitnet")
+        ),
+        ({"quant_method": "vptq"}, "quant_method 'vptq' is not known (did you mean 'gptq'?)"),
+        ({"quant_method": "gtpq"}, "quant_method 'gtpq' is not known (did you mean 'gptq'?)"),
+        ({"quant_method": "gptq", "bits": 9},
+         "quantization 'gptq' with bits = 9 is not known (known: 2, 3, 4, 5, 6, 7, 8)"),
         ({"quant_method": "awq", "w_bit": 2},
          "quantization 'awq' with w_bit = 2 is not known (known: 4, 8)"),
-        ({"quant_method": "gptq"}, "quantization 'gptq' has no bits (known: 4, 8)"),
+        ({"quant_method": "gptq"},
+         "quantization 'gptq' has no bits (known: 2, 3, 4, 5, 6, 7, 8)"),
+        ({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"},
+         "quant_algo 'MIXED_PRECISION' has no quantized_layers"),
+        ({"quant_method": "bitsandbytes"},
+         "quantization 'bitsandbytes' must have load_in_4bit or load_in_8bit"),
         ({"quant_method": "compressed-tensors"},
          "quantization 'compressed-tensors' has no config_groups with weights"),
         ({"quant_method": "compressed-tensors",
           "config_groups": {"group_0": {"weights": {"num_bits": 6, "type": "float"}}}},
          "quantization 'compressed-tensors' with num_bits = 6 is not known (known: 4, 8)"),
         ({"quant_method": "modelopt"},
-         "quantization 'modelopt' has no quant_algo (known: FP8, NVFP4, MXFP8, W4A16_AWQ)"),
+         f"quantization 'modelopt' has no quant_algo (known: {ALGORITHMS})"),
         ({"quant_algo": "W3"},
-         "quant_algo 'W3' is not known (known: FP8, NVFP4, MXFP8, W4A16_AWQ)"),
+         f"quant_algo 'W3' is not known (known: {ALGORITHMS})"),
         ({}, "quantization_config has no quant_method"),
     ],
 )  # fmt: skip
-def test_unknown_quantization_warns_and_leaves_counts_alone(
-    section: dict[str, Any], warning: str
-) -> None:
+def test_unknown_quantization_has_counts_but_no_bytes(section: dict[str, Any], reason: str) -> None:
     model = read("llama-3.1-8b", quantization_config=section)
-    assert model.warnings == (f"{warning}; weights taken as bf16",)
-    assert model.weight_format == "bf16"
-    assert model.parameters() == catalogue.load("llama-3.1-8b").parameters()
+    whole = catalogue.load("llama-3.1-8b")
+    assert model.parameters() == whole.parameters()
+    expected = f"llama-3.1-8b: quantization_config: {reason}; state the format with --weights"
+    for asked in (model.weight_bytes, lambda: model.weight_format, model.component_bits):
+        with pytest.raises(InputError) as caught:
+            asked()
+        assert str(caught.value) == expected
+    assert model.weight_bytes("int4") == whole.weight_bytes("int4")
+    assert model.weight_bytes("bf16") == whole.weight_bytes()
 
 
 _WEIGHTS = {"num_bits": 4, "group_size": 32}

@@ -19,11 +19,12 @@ Conventions of the counts:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
 from math import inf
 
+from archinfer.errors import InputError
 from archinfer.models.formats import weight_format
 from archinfer.models.layers.attention import Attention, Indexer
 from archinfer.models.layers.block import (
@@ -39,7 +40,6 @@ from archinfer.models.layers.latent import CompressedAttention, LatentAttention
 from archinfer.models.layers.mamba import Mamba1, Mamba2, ShortConv
 from archinfer.models.layers.pieces import (
     COMPONENTS,
-    KEPT_COMPONENTS,
     MAX_LAYERS,
     MAX_VOCABULARY,
     MAX_WIDTH,
@@ -50,6 +50,7 @@ from archinfer.models.layers.pieces import (
 )
 from archinfer.models.layers.recurrent import GatedDelta, KimiDelta, Lightning
 from archinfer.models.shape import Cache, LayerGroup, ModelShape
+from archinfer.models.storage import Bits, Storage, chosen_bits
 
 __all__ = [
     "COMPONENTS",
@@ -105,16 +106,10 @@ def _exact(value: Fraction) -> int:
     return round(value)
 
 
-def _piece_bits(piece: Piece, bits: dict[str, float]) -> float:
-    """Bits of one parameter; a vector inside a quantised component is kept as norms are."""
-    own = bits[piece.component]
-    return max(own, bits["norm"]) if piece.vector else own
-
-
-def _mean_bits(pieces: Sequence[Piece], bits: dict[str, float]) -> float | None:
-    """Mean bits of one parameter over `pieces`; None where there are none."""
+def _mean_bits(pieces: Sequence[Piece], block: LayerBlock, bits: Bits) -> float | None:
+    """Mean bits of one parameter over `pieces` of a layer; None where there are none."""
     count = sum(p.count for p in pieces)
-    return sum(p.count * _piece_bits(p, bits) for p in pieces) / count if count else None
+    return sum(p.count * bits.of(p, block) for p in pieces) / count if count else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +127,7 @@ class Architecture:
         outside: further parameters outside layers.
         unread: how many of those `outside` a token does not read (rows of n-gram tables).
         mtp_layers: multi-token-prediction layers of the checkpoint, which are not counted.
-        weight_format: format the weights come in (a name of `archinfer.models.formats`).
-        unquantized: components that format leaves out.
-        unquantized_format: the format of those of them that lie in the layers.
+        stored: formats the weights come in.
         family: the `model_type` it was read as.
         max_context_tokens: what the config states, None where it does not.
         warnings: what was assumed in reading it.
@@ -152,9 +145,7 @@ class Architecture:
     outside: tuple[Piece, ...] = ()
     unread: int = 0
     mtp_layers: int = 0
-    weight_format: str = "bf16"
-    unquantized: frozenset[str] = KEPT_COMPONENTS
-    unquantized_format: str = "bf16"
+    stored: Storage = field(default_factory=Storage)
     family: str = ""
     max_context_tokens: int | None = None
     warnings: tuple[str, ...] = field(default=(), compare=False)
@@ -165,7 +156,6 @@ class Architecture:
         size_within("hidden_size", self.hidden_size, MAX_WIDTH)
         size_within("vocab_size", self.vocab_size, MAX_VOCABULARY)
         size_within("layers", self.layers, MAX_LAYERS)
-        weight_format(self.weight_format)
         total = self.parameters().total
         need(total < MAX_COUNT, f"{total} parameters are more than any model has")
 
@@ -296,22 +286,36 @@ class Architecture:
         counts = {getattr(m, "heads", group) for b in self.blocks for m in b.mixers}
         return tuple(sorted(n for n in counts if n % group))
 
-    def component_bits(self, format_name: str | None = None) -> dict[str, float]:
-        """Bits of one weight by component in a format (None: the one the weights come in).
+    @property
+    def weight_format(self) -> str:
+        """Name of the format that most of the weights come in.
 
-        A format of fewer than 16 bits leaves `KEPT_COMPONENTS` at 16 bits; the model's own format
-        does so where they are among the `unquantized`, and leaves the others of those in
-        `unquantized_format`. A vector of any component has at least the bits of norms.
+        Raises:
+            InputError: what the file says of it is not known.
         """
-        chosen = weight_format(self.weight_format if format_name is None else format_name)
-        own = chosen.name == weight_format(self.weight_format).name
-        bits = dict.fromkeys(COMPONENTS, chosen.bits)
-        if own:
-            kept = max(chosen.bits, weight_format(self.unquantized_format).bits)
-            bits.update(dict.fromkeys(self.unquantized, kept))
-        whole = KEPT_COMPONENTS & self.unquantized if own else KEPT_COMPONENTS
-        bits.update(dict.fromkeys(whole, max(chosen.bits, 16.0)))
-        return bits
+        if self.stored.refused:
+            raise InputError(
+                f"{self.name}: quantization_config: {self.stored.refused}; "
+                "state the format with --weights"
+            )
+        return self.stored.main
+
+    def bits(self, format_name: str | None = None) -> Bits:
+        """Bits of each weight in a format (None: the one the weights come in).
+
+        Raises:
+            UnknownNameError: no such format.
+            InputError: None, and what the file says is not known.
+        """
+        if format_name is None:
+            _ = self.weight_format
+            return chosen_bits(self.stored, None)
+        stored = replace(self.stored, main="") if self.stored.refused else self.stored
+        return chosen_bits(stored, weight_format(format_name))
+
+    def component_bits(self, format_name: str | None = None) -> dict[str, float]:
+        """Bits of one weight by component in a format (None: the one the weights come in)."""
+        return dict(self.bits(format_name).by_component)
 
     def shape(self, weights: str | None = None) -> ModelShape:
         """What the cost model sees.
@@ -324,7 +328,7 @@ class Architecture:
         Raises:
             UnknownNameError: no such format.
         """
-        bits = None if weights is None else self.component_bits(weights)
+        bits = None if weights is None else self.bits(weights)
         return ModelShape(
             groups=tuple(self._group(b, bits) for b in self.blocks),
             hidden_size=float(self.hidden_size),
@@ -345,9 +349,9 @@ class Architecture:
         bias = self.vocab_size if self.head_bias else 0
         return plain + bias + self.final_norm_vectors * self.hidden_size
 
-    def _group(self, block: LayerBlock, bits: dict[str, float] | None) -> LayerGroup:
+    def _group(self, block: LayerBlock, bits: Bits | None) -> LayerGroup:
         pieces = block.pieces(self.hidden_size)
-        mixed = bits is not None and len({_piece_bits(p, bits) for p in pieces}) > 1
+        mixed = bits is not None and len({bits.of(p, block) for p in pieces}) > 1
         routed_pieces = [p for p in pieces if p.component == "experts"]
         routed = sum(p.count for p in routed_pieces)
         shared_pieces = [p for p in pieces if p.component != "experts"]
@@ -365,18 +369,42 @@ class Architecture:
             state_bytes=float(block.state_bytes()),
             state_shards=block.state_shards,
             reductions=float(block.reductions),
-            shared_bits=_mean_bits(shared_pieces, bits) if bits is not None and mixed else None,
-            routed_bits=_mean_bits(routed_pieces, bits) if bits is not None and mixed else None,
+            shared_bits=_mean_bits(shared_pieces, block, bits)
+            if bits is not None and mixed
+            else None,
+            routed_bits=_mean_bits(routed_pieces, block, bits)
+            if bits is not None and mixed
+            else None,
         )
+
+    def _stored_pieces(self) -> Iterator[tuple[int, Piece, LayerBlock | None]]:
+        """Every kind of parameter: how often it is there, what it is, the layer it is of."""
+        yield from ((1, p, None) for p in self._outside_pieces())
+        for block in self.blocks:
+            yield from ((block.count, p, block) for p in block.pieces(self.hidden_size))
+
+    def weight_bytes_by_component(self, format_name: str | None = None) -> dict[str, float]:
+        """Bytes of each component in a format (None: the one they come in), scales included."""
+        bits, found = self.bits(format_name), dict.fromkeys(COMPONENTS, 0.0)
+        for number, piece, block in self._stored_pieces():
+            found[piece.component] += number * piece.count * bits.of(piece, block)
+        return {c: stored / 8 for c, stored in found.items() if stored}
+
+    def weight_formats(self, format_name: str | None = None) -> dict[str, str]:
+        """Name of each component's format; of several, widest first, joined by " + "."""
+        bits, found = self.bits(format_name), dict[str, set[str]]()
+        for _, piece, block in self._stored_pieces():
+            if not piece.vector or piece.component == "norm":
+                found.setdefault(piece.component, set()).add(bits.format_of(piece, block))
+        return {
+            c: " + ".join(sorted(found[c], key=lambda f: (-weight_format(f).bits, f)))
+            for c in COMPONENTS
+            if c in found
+        }
 
     def weight_bytes(self, format_name: str | None = None) -> float:
         """Bytes of all weights in a format (None: the one they come in), scales included."""
-        bits = self.component_bits(format_name)
-        stored = sum(p.count * _piece_bits(p, bits) for p in self._outside_pieces())
-        for block in self.blocks:
-            pieces = block.pieces(self.hidden_size)
-            stored += block.count * sum(p.count * _piece_bits(p, bits) for p in pieces)
-        return stored / 8
+        return sum(self.weight_bytes_by_component(format_name).values())
 
 
 def weight_bytes(

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from archinfer.errors import InputError, nearest, shorten
-from archinfer.models.architecture import COMPONENTS, Architecture, group_layers
+from archinfer.models.architecture import Architecture, group_layers
 from archinfer.models.configfile import read_json_object
 from archinfer.models.configkeys import ConfigKeys
-from archinfer.models.quantization import StoredFormat, stored_format
+from archinfer.models.quantization import read_recipe
+from archinfer.models.quantmethods import Recipe
 from archinfer.models.readers import ARCHITECTURE_ALIASES, FAMILIES, SAME_AS, Reading, generic
+from archinfer.models.storage import store
 
 __all__ = ["from_config", "known_families", "load_architecture", "load_config"]
 
@@ -161,10 +163,10 @@ def from_config(config: Mapping[str, Any], source: str = "config") -> Architectu
     try:
         reading = _assume(keys) if family is None else FAMILIES[family](keys)
         name = keys.text("model_type") or family or "unknown"
-        stored = stored_format(keys)
+        recipe = read_recipe(keys)
         keys.ignore("max_position_embeddings", "num_nextn_predict_layers")
         _check_leftovers(keys, name)
-        return _architecture(keys, reading, name, source, stored, notes)
+        return _architecture(keys, reading, name, source, recipe, notes)
     except InputError as error:
         message = str(error)
         if " is missing" in message:
@@ -179,7 +181,7 @@ def _architecture(
     reading: Reading,
     family: str,
     source: str,
-    stored: StoredFormat,
+    recipe: Recipe,
     notes: list[str],
 ) -> Architecture:
     context = next(
@@ -192,9 +194,11 @@ def _architecture(
     )
     if reading.mtp_layers:
         notes = [*notes, f"{reading.mtp_layers} multi-token-prediction layer(s) are not counted"]
+    outside = {"embedding", "lm_head", *(p.component for p in reading.outside)}
+    layers, stored = store(recipe, reading.layers, reading.hidden, outside, reading.tied)
     return Architecture(
         name=source,
-        blocks=group_layers(reading.layers),
+        blocks=group_layers(layers),
         hidden_size=reading.hidden,
         vocab_size=reading.vocab,
         tied=reading.tied,
@@ -203,11 +207,9 @@ def _architecture(
         outside=reading.outside,
         unread=reading.unread,
         mtp_layers=reading.mtp_layers,
-        weight_format=stored.name,
-        unquantized=frozenset(stored.kept & frozenset(COMPONENTS)),
-        unquantized_format=stored.kept_name,
+        stored=stored,
         family=family,
         max_context_tokens=context,
         warnings=tuple(keys.warnings),
-        notes=(*notes, *reading.notes, *keys.notes),
+        notes=(*notes, *reading.notes, *keys.notes, *recipe.notes),
     )

@@ -30,24 +30,25 @@ _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 _BLOCK = [128, 128]
 
+
+def _packed(kind: str, group_size: int) -> dict[str, Any]:
+    """Four bits in the format of compressed-tensors."""
+    weights = {"num_bits": 4, "type": kind, "strategy": "group", "group_size": group_size}
+    group = {"targets": ["Linear", "Embedding"], "weights": weights}
+    return {"quant_method": "compressed-tensors", "config_groups": {"group_0": group}}
+
+
 _QUANTIZATION: dict[str, dict[str, Any]] = {
     "fp8": {"quant_method": "fp8"},
     "fp8-block": {"quant_method": "fp8", "weight_block_size": _BLOCK},
     "int8": {"quant_method": "bitsandbytes", "load_in_8bit": True},
     "mxfp8": {"quant_method": "mxfp8"},
     # `mxfp4` as a method means OpenAI's, which covers the routed experts only.
-    "mxfp4": {
-        "quant_method": "compressed-tensors",
-        "config_groups": {
-            "group_0": {
-                "targets": ["Linear", "Embedding"],
-                "weights": {"num_bits": 4, "type": "float", "strategy": "group", "group_size": 32},
-            }
-        },
-    },
+    "mxfp4": _packed("float", 32),
     "nvfp4": {"quant_method": "nvfp4"},
-    "int4": {"quant_method": "gptq", "bits": 4, "group_size": 32},
-    "int4-g128": {"quant_method": "gptq", "bits": 4, "group_size": 128},
+    # GPTQ's files hold zero points beside the scales.
+    "int4": _packed("int", 32),
+    "int4-g128": _packed("int", 128),
 }
 """How a config says that weights are in a format."""
 
@@ -156,9 +157,7 @@ def _same(architecture: Architecture, weights: str, config: dict[str, Any]) -> b
         architecture,
         name=back.name,
         family=back.family,
-        weight_format=back.weight_format,
-        unquantized=back.unquantized,
-        unquantized_format=back.unquantized_format,
+        stored=back.stored,
         max_context_tokens=back.max_context_tokens,
     )
     chosen = weight_format(weights)

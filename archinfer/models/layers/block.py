@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import inf
 from typing import TypeAlias
@@ -87,11 +87,13 @@ class LayerBlock:
         count: how many.
         parts: the layer's branches in order.
         extra: parameters that belong to no branch (hyper-connections, layer scales).
+        stored: matrices whose weight format is not that of their component, and the format.
     """
 
     count: int
     parts: tuple[Sublayer | Parallel, ...]
     extra: tuple[Piece, ...] = ()
+    stored: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         size_within("layers", self.count, MAX_LAYERS)
@@ -170,7 +172,7 @@ def group_layers(layers: Sequence[LayerBlock]) -> tuple[LayerBlock, ...]:
     """Equal layers merged, in order of first appearance."""
     counts: dict[tuple[object, ...], LayerBlock] = {}
     for block in layers:
-        key = (block.parts, block.extra)
+        key = (block.parts, block.extra, block.stored)
         seen = counts.get(key)
         counts[key] = block if seen is None else replace(seen, count=seen.count + block.count)
     return tuple(counts.values())

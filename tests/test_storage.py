@@ -1,0 +1,206 @@
+"""Bytes of weights as files store them: by component, layer and matrix."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archinfer import catalogue
+from archinfer.errors import InputError, UnknownNameError
+from archinfer.models.architecture import Architecture
+from archinfer.models.formats import weight_format
+from archinfer.models.huggingface import from_config, load_architecture
+
+CASES = Path(__file__).parent / "fixtures" / "cases"
+
+BASE = {
+    "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "intermediate_size": 128, "vocab_size": 100,
+}  # fmt: skip
+"""86,848 parameters: embedding and head 6,400 each, attention 24,576, feed-forward 49,152,
+norms 320."""
+
+ATTENTION, MLP, TABLE, NORM = 24_576, 49_152, 6_400, 320
+REST = 2 * (2 * TABLE + NORM)
+
+
+def small(**section: Any) -> Architecture:
+    return from_config({**copy.deepcopy(BASE), "quantization_config": section})
+
+
+@pytest.mark.parametrize(
+    ("name", "stored"),
+    [
+        ("10-mlx", 49_312),
+        ("11-ignore-every-layer", 103_040),
+        ("11b-ignore-pattern", 103_040),
+        ("12-ct-two-groups", 78_464),
+        ("12b-ct-reversed", 78_464),
+        ("21-bnb-skip", 138_368),
+    ],
+)
+def test_small_files_to_the_last_byte(name: str, stored: int) -> None:
+    model = load_architecture(str(CASES / f"{name}.json"))
+    assert model.parameters().total == 86_848
+    assert model.weight_bytes() == stored
+    assert sum(model.weight_bytes_by_component().values()) == stored
+
+
+@pytest.mark.parametrize(
+    ("ignore", "kept"),
+    [
+        (["model.layers.0.self_attn.q_proj"], 64 * 64),
+        (["model.language_model.layers.1.self_attn.o_proj"], 64 * 64),
+        (["re:model\\.layers\\.0\\.self_attn\\.(q|k)_proj"], 64 * 64 + 64 * 32),
+        (["model\\.layers\\.1\\.mlp\\..*"], MLP // 2),
+        (["re:.*mlp.*", "re:.*attn.*"], ATTENTION + MLP),
+        (["model.layers.0*"], (ATTENTION + MLP) // 2),
+        (["model.layers.1.*"], (ATTENTION + MLP) // 2),
+        (["*.down_proj"], MLP // 3),
+        (["gate_up_proj"], 2 * MLP // 3),
+        (["self_attn"], ATTENTION),
+        (["mlp.gate", "router", "model.visual*", "model.layers.10.mlp"], 0),
+    ],
+)
+@pytest.mark.parametrize(
+    "key", ["ignore", "exclude_modules", "modules_to_not_convert", "ignored_layers"]
+)
+def test_exclusions_in_all_their_forms(ignore: list[str], kept: int, key: str) -> None:
+    model = small(quant_method="modelopt", quant_algo="FP8", **{key: ignore})
+    assert model.weight_bytes() == ATTENTION + MLP + kept + REST
+
+
+def test_a_layer_with_its_own_formats_is_a_kind_of_its_own() -> None:
+    model = load_architecture(str(CASES / "11-ignore-every-layer.json"))
+    assert [b.count for b in model.blocks] == [2]
+    half = small(quant_method="fp8", ignored_layers=["model.layers.1.self_attn"])
+    assert [b.count for b in half.blocks] == [1, 1]
+    assert half.weight_formats()["attention"] == "bf16 + fp8"
+    shape = half.shape(half.weight_format)
+    first, second = shape.groups
+    assert first.shared_bits is not None and second.shared_bits is not None
+    assert float(second.shared_bits) > float(first.shared_bits)
+
+
+@pytest.mark.parametrize(
+    ("section", "attention_bits", "mlp_bits"),
+    [
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, 4 + 20 / 128, 4 + 20 / 128),
+        ({"quant_method": "gptq", "bits": 2, "group_size": 64}, 2 + 18 / 64, 2 + 18 / 64),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 64,
+          "dynamic": {"-:.*mlp.*": {}, "+:.*self_attn.*": {"bits": 8, "group_size": 32}}},
+         8 + 24 / 32, 16),
+        ({"bits": 4, "group_size": 128, "desc_act": False}, 4 + 20 / 128, 4 + 20 / 128),
+        ({"quant_method": "awq", "bits": 4, "group_size": 64,
+          "modules_to_not_convert": ["self_attn"]}, 16, 4 + 20 / 64),
+        ({"quant_method": "auto-round", "bits": 4, "group_size": 128,
+          "extra_config": {"model.layers.0.mlp": {"bits": 16}, "model.layers.1.mlp": {"bits": 8}}},
+         4 + 20 / 128, (16 + 8 + 24 / 128) / 2),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_double_quant": True},
+         4 + 8 / 64 + 32 / 64 / 256, 4 + 8 / 64 + 32 / 64 / 256),
+        ({"quant_method": "fp8", "weight_block_size": [1, 128]}, 8 + 32 / 128, 8 + 32 / 128),
+        ({"quant_method": "modelopt", "quant_algo": "FP8_PB_WO"}, 8 + 32 / 128**2, 8 + 32 / 128**2),
+        ({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION",
+          "quantized_layers": {
+              **{f"model.layers.{i}.mlp": {"quant_algo": "NVFP4", "group_size": 16}
+                 for i in range(2)},
+              **{f"model.layers.{i}.self_attn.{n}_proj": {"quant_algo": "FP8"}
+                 for i in range(2) for n in "qkvo"}}}, 8, 4.5),
+    ],
+)  # fmt: skip
+def test_formats_of_quantisers(
+    section: dict[str, Any], attention_bits: float, mlp_bits: float
+) -> None:
+    model = small(**section)
+    stored = (ATTENTION * attention_bits + MLP * mlp_bits) / 8 + REST
+    assert model.weight_bytes() == pytest.approx(stored, rel=1e-15)
+
+
+def test_experts_with_their_own_algorithm() -> None:
+    section = {"quant_method": "fp8", "weight_block_size": [128, 128],
+               "quant_algo": "MIXED_PRECISION", "moe_quant_algo": "NVFP4"}  # fmt: skip
+    config = catalogue.entry("deepseek-v4-flash").config | {"quantization_config": section}
+    model = from_config(config)
+    formats = model.weight_formats()
+    assert (formats["experts"], formats["attention"]) == ("nvfp4", "fp8-block")
+    assert model.weight_bytes() == pytest.approx(164.2e9, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "section", "stored"),
+    [
+        ("llama-3.1-8b", {"quantization": {"bits": 4, "group_size": 64}}, 4.52e9),
+        ("qwq-32b", {"quantization": {"bits": 6, "group_size": 64}}, 26.6e9),
+        (
+            "llama-3.1-70b",
+            {"quantization_config": {"quant_algo": "FP8", "exclude_modules": ["lm_head"]}},
+            72.7e9,
+        ),
+        (
+            "deepseek-v3",
+            {
+                "quantization_config": {
+                    "quant_algo": "NVFP4",
+                    "exclude_modules": [
+                        f"model.layers.{i}.self_attn.{part}*"
+                        for i in range(61)
+                        for part in ("q_", "kv_")
+                    ],
+                }
+            },
+            386e9,
+        ),
+    ],
+)
+def test_released_files(name: str, section: dict[str, Any], stored: float) -> None:
+    model = from_config({**catalogue.entry(name).config, **section})
+    assert model.weight_bytes() == pytest.approx(stored, rel=5e-3)
+
+
+# Chosen formats
+
+
+def test_formats_by_component() -> None:
+    model = from_config(BASE)
+    assert weight_format("INT4, Embedding=int8,head=bf16").name == (
+        "int4,embedding=int8,lm_head=bf16"
+    )
+    own = model.weight_bytes_by_component("int4,embedding=int8,head=bf16")
+    assert own == {
+        "embedding": TABLE,
+        "attention": ATTENTION * 4.5 / 8,
+        "dense_mlp": MLP * 4.5 / 8,
+        "norm": 2 * NORM,
+        "lm_head": 2 * TABLE,
+    }
+    gpt = catalogue.load("gpt-oss-20b")
+    eight = gpt.weight_bytes_by_component("mxfp4,attention=int8")
+    assert eight["experts"] == gpt.weight_bytes_by_component()["experts"]
+    assert eight["attention"] < 0.51 * gpt.weight_bytes_by_component()["attention"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("int4,embeding=int8", UnknownNameError, "did you mean 'embedding'"),
+        ("int4,int8", InputError, "expected COMPONENT=FORMAT as embedding=int8, found 'int8'"),
+        ("int4,head=int8,lm_head=fp8", InputError, "lm_head has two formats"),
+        ("int4,head=in8", UnknownNameError, "in8"),
+        ("int0-g64", UnknownNameError, "int0-g64"),
+    ],
+)
+def test_wrong_formats_are_named(text: str, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        weight_format(text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"), [("re:(a", "is no regular expression"), ("re:(a+)+$", "nests")]
+)
+def test_patterns_that_cannot_be_used_are_named(pattern: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        small(quant_method="compressed-tensors", ignore=[pattern],
+              config_groups={"g": {"weights": {"num_bits": 8, "type": "float"}}})  # fmt: skip
