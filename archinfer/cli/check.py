@@ -111,18 +111,16 @@ def check(
         for remark in remarks:
             said = FileError(remark.file, remark.message, remark.line)
             typer.echo(f"{kind}: {said}", err=True)
+    from archinfer.cli.output import print_json
+    from archinfer.report import checks as told
+    from archinfer.report.terminal import print_document
+
     if output is Format.json:
-        from archinfer.cli.common import print_json
-
-        print_json(report.to_dict())
+        print_json(report)
     elif output is Format.junit:
-        from archinfer.report.checks import junit
-
-        typer.echo(junit(report))
+        typer.echo(told.junit(report))
     elif output is Format.github:
-        from archinfer.report.checks import workflow_commands
-
-        for line in workflow_commands(report):
+        for line in told.workflow_commands(report):
             typer.echo(line)
     elif lint:
         wrong = {error.file for error in report.errors}
@@ -130,9 +128,7 @@ def check(
             if file not in wrong:
                 typer.echo(f"{file}: OK")
     else:
-        from archinfer.report.checks import print_report
-
-        print_report(report)
+        print_document(told.document(report))
     if report.exit_code:
         raise typer.Exit(report.exit_code)
 

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="List, show and check hardware profiles.")
+from archinfer.cli.output import Answer
+from archinfer.cli.output import show as show_answer
 
-# Below this the column of sources would be too narrow to read.
-_TABLE_WIDTH = 80
+app = typer.Typer(no_args_is_help=True, help="List, show and check hardware profiles.")
 
 
 class Format(StrEnum):
@@ -26,29 +26,11 @@ def list_profiles(
 ) -> None:
     """List the shipped profiles."""
     from archinfer.hardware.profile import Hardware
+    from archinfer.report.hardware import list_document
 
     profiles = [Hardware.load(name) for name in Hardware.names()]
-    if output is Format.json:
-        from archinfer.cli.common import print_json
-
-        print_json([{"name": h.name, "title": h.title, "execution": h.execution} for h in profiles])
-        return
-
-    from archinfer.report.tables import new_console, print_table
-    from archinfer.units import format_quantity
-
-    rows = [
-        [
-            h.name,
-            h.execution,
-            format_quantity(float(h.memory_capacity_bytes), "bytes"),
-            format_quantity(float(h.bandwidth_bytes_per_s), "bytes_per_s"),
-            h.title,
-        ]
-        for h in profiles
-    ]
-    headings = ("name", "execution", "memory", "bandwidth", "what it is")
-    print_table(new_console(), "", headings, rows)
+    names = [{"name": h.name, "title": h.title, "execution": h.execution} for h in profiles]
+    show_answer(Answer(lambda: list_document(profiles), lambda: names), output)
 
 
 @app.command()
@@ -58,46 +40,10 @@ def show(
 ) -> None:
     """Show every figure of a profile, how sure it is and where it comes from."""
     from archinfer.hardware.profile import Hardware
+    from archinfer.report.hardware import show_document
 
     hardware = Hardware.load(name)
-    if output is Format.json:
-        from archinfer.cli.common import print_json
-
-        print_json(hardware.to_dict())
-        return
-
-    from rich.padding import Padding
-    from rich.table import Table
-    from rich.text import Text
-
-    from archinfer.report.tables import new_console
-
-    console = new_console()
-    console.print(Text(f"{hardware.name}: {hardware.title}", style="bold"))
-    console.print(Text(f"one node is a {hardware.node}; {hardware.execution} execution"))
-    if hardware.usual_software:
-        console.print(Text(f"constants are those of: {hardware.usual_software}"))
-    for other, factor, sd in hardware.software:
-        spread = f" (log sd {sd:.2g})" if sd else ""
-        console.print(Text(f"speed with {other}: x {factor:.3g}{spread}"))
-    console.print()
-    rows = [
-        (row["key"], row["text"], f"{row['log_sd']:.2g}" if row["log_sd"] else "", row["source"])
-        for row in hardware.provenance()
-    ]
-    if console.width < _TABLE_WIDTH:
-        for key, value, spread, source in rows:
-            console.print(Text(f"{key}: {value}" + (f" (log sd {spread})" if spread else "")))
-            console.print(Padding(Text(source, style="dim"), (0, 0, 0, 2)))
-        return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("figure", no_wrap=True)
-    table.add_column("value")
-    table.add_column("log sd", justify="right")
-    table.add_column("source", overflow="fold")
-    for key, value, spread, source in rows:
-        table.add_row(key, Text(value), spread, Text(source))
-    console.print(table)
+    show_answer(Answer(lambda: show_document(hardware), lambda: hardware), output)
 
 
 @app.command()

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from archinfer.cli.common import Format, print_csv, print_json, print_markdown, warn
+from archinfer.cli.common import Format
+from archinfer.cli.output import Answer, warn
+from archinfer.cli.output import show as show_answer
 
 if TYPE_CHECKING:
     from archinfer.models.architecture import Architecture
@@ -27,21 +29,6 @@ CONVENTIONS = {
 }
 
 KV_FORMATS_SHOWN = ("bf16", "fp8", "fp4")
-
-COMPONENT_TITLES = {
-    "embedding": "input embedding",
-    "lm_head": "head",
-    "dense_mlp": "dense feed-forward",
-    "experts": "routed experts",
-    "shared": "shared experts",
-    "ssm": "linear attention / Mamba",
-    "latent": "latent projections of experts",
-    "norm": "norms",
-    "hyper": "hyper-connections",
-    "ngram_table": "n-gram tables",
-    "ngram_projection": "n-gram projection",
-    "indexer": "sparse-attention indexer",
-}
 
 
 def describe(architecture: Architecture, record: Entry | None) -> dict[str, Any]:
@@ -102,12 +89,6 @@ def describe(architecture: Architecture, record: Entry | None) -> dict[str, Any]
     }
 
 
-LIST_HEADINGS = [
-    "name", "total", "active", "layers", "hidden", "experts", "kv bytes/token", "weights",
-    "announced",
-]  # fmt: skip
-
-
 def _list_row(name: str) -> dict[str, Any]:
     from archinfer.models import catalogue
 
@@ -135,47 +116,12 @@ def _list_row(name: str) -> dict[str, Any]:
 def list_models(output: FormatOption = Format.table) -> None:
     """List the catalogue with exact counts."""
     from archinfer.models import catalogue
+    from archinfer.report.document import flatten
+    from archinfer.report.models import list_document
 
     rows = [_list_row(name) for name in catalogue.names()]
-    if output is Format.json:
-        print_json(rows)
-        return
-    if output is Format.csv:
-        print_csv(list(rows[0]), [list(r.values()) for r in rows])
-        return
-    cells = [
-        [
-            r["name"],
-            _count(r["total_params"]),
-            _count(r["active_params"]) if r["active_params"] < r["total_params"] else "",
-            f"{r['layers']}",
-            f"{r['hidden_size']}",
-            "" if r["experts"] is None else f"{r['experts_per_token']:g} of {r['experts']}",
-            f"{r['kv_bytes_per_token']:,.0f}",
-            r["weight_format"],
-            r["announced_total"] or "",
-        ]
-        for r in rows
-    ]
-    if output is Format.markdown:
-        print_markdown(LIST_HEADINGS, cells)
-        return
-    _print_list(cells)
-
-
-def _print_list(cells: list[list[str]]) -> None:
-    """The list as a table; a narrow terminal loses columns from the right."""
-    from archinfer.report.tables import new_console, print_table
-
-    optional = tuple(reversed(LIST_HEADINGS[2:]))
-    print_table(new_console(), "", LIST_HEADINGS, cells, optional)
-
-
-def _count(value: float) -> str:
-    """A count of parameters with four digits: 671B, 8.03B, 2.779T."""
-    from archinfer.units import format_quantity
-
-    return format_quantity(value, "count")
+    answer = Answer(lambda: list_document(rows), lambda: rows, lambda: flatten(rows, list(rows[0])))
+    show_answer(answer, output)
 
 
 @app.command()
@@ -187,94 +133,15 @@ def show(
 ) -> None:
     """Show a model's exact parameters by component, its KV cache and its layers."""
     from archinfer.models.named import read_model
+    from archinfer.report.models import figures, show_document
 
     architecture, record = read_model(model)
     facts = describe(architecture, record)
     for message in facts["warnings"]:
         warn(message)
-    if output is Format.json:
-        print_json(facts)
-        return
-    rows = _show_rows(facts)
-    if output is Format.csv:
-        print_csv(["figure", "value"], [list(r) for r in rows])
-    elif output is Format.markdown:
-        print_markdown(["figure", "value"], [[name, _shown(v)] for name, v in rows])
-    else:
-        _print_show(facts, rows)
-
-
-def _show_rows(facts: dict[str, Any]) -> list[tuple[str, Any]]:
-    counts = facts["parameters"]
-    rows: list[tuple[str, Any]] = [
-        ("total parameters", counts["total"]),
-        ("active parameters", counts["active"]),
-        ("active without input embedding", counts["active_without_input_embedding"]),
-        ("active without embedding and head", counts["active_without_embedding_and_head"]),
-    ]
-    rows += [
-        (f"  {COMPONENT_TITLES.get(name, name)}", n) for name, n in counts["by_component"].items()
-    ]
-    rows += [
-        ("layers", facts["layers"]),
-        ("hidden size", facts["hidden_size"]),
-        ("vocabulary", facts["vocab_size"]),
-        ("weight bytes as released, " + facts["weight_format"], facts["weight_bytes"]),
-    ]
-    rows += [
-        (f"KV bytes a token, {k}", v) for k, v in facts["kv_bytes_per_token_by_format"].items()
-    ]
-    if facts["kv_window_bytes_max"]:
-        rows += [
-            ("KV bytes a token past the windows", facts["kv_bytes_per_token_past_windows"]),
-            ("KV bytes of the windows, full", facts["kv_window_bytes_max"]),
-        ]
-    if facts["indexer_bytes_per_token"]:
-        rows.append(("indexer bytes a token", facts["indexer_bytes_per_token"]))
-    if facts["state_bytes"]:
-        rows.append(("state bytes a sequence", facts["state_bytes"]))
-    rows += [(f"layers of {kind}", n) for kind, n in facts["attention"].items()]
-    if facts["experts"] is not None:
-        rows.append(("experts", facts["experts"]))
-        rows.append(("experts a token", facts["experts_per_token"]))
-    return rows
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, float) and not value.is_integer() and abs(value) < 1e6:
-        return f"{value:,.4g}"
-    return f"{value:,.0f}" if isinstance(value, (int, float)) else str(value)
-
-
-def _print_show(facts: dict[str, Any], rows: list[tuple[str, Any]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from archinfer.report.tables import new_console
-
-    console = new_console()
-    title = (
-        facts["name"] if not facts["hugging_face"] else f"{facts['name']} ({facts['hugging_face']})"
+    answer = Answer(
+        lambda: show_document(facts),
+        lambda: facts,
+        lambda: [("figure", "value"), *figures(facts)],
     )
-    console.print(Text(title, style="bold"))
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column()
-    table.add_column(justify="right", no_wrap=True)
-    for name, value in rows:
-        table.add_row(Text(name), Text(_shown(value)))
-    console.print(table)
-    said: list[tuple[str, str]] = []
-    announced = facts["announced"]
-    if announced and announced["total"]:
-        figures = announced["total"] + (f", {announced['active']}" if announced["active"] else "")
-        difference = f"; {announced['difference']}" if announced["difference"] else ""
-        said.append(("announced", figures + difference))
-    said += [("note", n) for n in facts["notes"]]
-    said += [
-        (f"counted as {k}", v) for k, v in facts["conventions"].items() if k in ("total", "active")
-    ]
-    if facts["source"]:
-        said.append(("source", f"{facts['source']} (confidence {facts['confidence']})"))
-    console.print()
-    for name, text in said:
-        console.print(Text.assemble((f"{name}: ", "dim"), text))
+    show_answer(answer, output)

@@ -26,7 +26,7 @@ class Answer:
     """For people: terminal, Markdown, HTML page."""
     record: Callable[[], Any]
     """For JSON: plain values, or a record that turns itself into them."""
-    rows: Callable[[], Sequence[Sequence[Any]]]
+    rows: Callable[[], Sequence[Sequence[Any]]] = tuple
     """For CSV, headings first."""
     chart: Callable[[], Chart] | None = None
     """For --plot; None where there is nothing to draw."""

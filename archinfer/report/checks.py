@@ -1,17 +1,14 @@
-"""Results of `archinfer check`: lines for people, JUnit XML, workflow annotations."""
+"""Results of `archinfer check`: a document for people, JUnit XML, workflow annotations."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-if TYPE_CHECKING:
-    from archinfer.checks.run import Remark, Report, Result
-
-__all__ = ["junit", "margin_text", "print_report", "summary", "workflow_commands"]
+from archinfer.checks.run import Remark, Report, Result
+from archinfer.report.document import Document, Paragraph, Span, Words
 
 # What XML 1.0 cannot hold, escaped or not.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -34,28 +31,24 @@ def summary(report: Report) -> str:
     return text
 
 
-def print_report(report: Report) -> None:
-    """One line for each expectation, then the summary, on standard output."""
-    from rich.text import Text
+def document(report: Report) -> Document:
+    """One line for each expectation, then the summary."""
+    lines = [Paragraph(_line(result), tight=True, whole=True) for result in report.results]
+    return Document("", [*lines, Paragraph(summary(report), "strong", whole=True)])
 
-    from archinfer.report.tables import new_console
 
-    console = new_console()
-    for result in report.results:
-        margin = margin_text(result.margin)
-        console.print(
-            Text.assemble(
-                ("PASS", "green") if result.passed else ("FAIL", "bold red"),
-                f"  {result.file}:{result.line}  {_label(result)}: {result.message}",
-                f" (margin {margin})" if margin else "",
-            ),
-            soft_wrap=True,
-        )
-    console.print(Text(summary(report), style="bold"), soft_wrap=True)
+def _line(result: Result) -> Words:
+    verdict = Span("PASS", "good") if result.passed else Span("FAIL", "bad")
+    return verdict, f"  {result.file}:{result.line}  {_label(result)}: {_message(result)}"
 
 
 def _label(result: Result) -> str:
     return f"{result.name} [{result.expectation}]"
+
+
+def _message(result: Result) -> str:
+    margin = margin_text(result.margin)
+    return result.message + (f" (margin {margin})" if margin else "")
 
 
 def junit(report: Report) -> str:
@@ -80,8 +73,7 @@ def junit(report: Report) -> str:
                 line=str(result.line),
                 time="0",
             )
-            margin = margin_text(result.margin)
-            text = _xml(result.message + (f" (margin {margin})" if margin else ""))
+            text = _xml(_message(result))
             if result.passed:
                 ElementTree.SubElement(case, "system-out").text = text
             else:
@@ -127,9 +119,8 @@ def workflow_commands(report: Report) -> Iterator[str]:
     """Workflow commands that mark failures and wrong files on their lines, then the summary."""
     for result in report.results:
         if not result.passed:
-            margin = margin_text(result.margin)
-            message = result.message + (f" (margin {margin})" if margin else "")
-            yield _command("error", result.file, result.line, _label(result), message)
+            where = result.file, result.line
+            yield _command("error", *where, _label(result), _message(result))
     for kind, remarks in (("error", report.errors), ("warning", report.warnings)):
         for remark in remarks:
             yield _command(kind, remark.file, remark.line, "archinfer check", remark.message)

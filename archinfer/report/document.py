@@ -45,9 +45,9 @@ ALL = SCREEN | PAGE | MARKDOWN
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Words with a style: strong, soft, yes, no, or a chip of a kind ("chip physics").
+    """Words with a style: strong, soft, good, bad, yes, no, or a chip of a kind ("chip physics").
 
-    A terminal knows strong and soft, Markdown strong; elsewhere the words stand alone.
+    A terminal knows the first four, Markdown strong; elsewhere the words stand alone.
     """
 
     text: str
@@ -93,6 +93,8 @@ class Paragraph:
     where: Where = SHOWN
     tight: bool = False
     """No empty line after it on the terminal."""
+    whole: bool = False
+    """One line, however long, on the terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,8 @@ class Pairs:
     where: Where = SHOWN
     right: bool = False
     """Numbers, which stand to the right."""
+    headings: tuple[str, str] = ("", "")
+    """Over both in Markdown, which knows no table without."""
 
 
 @dataclass(frozen=True, slots=True)

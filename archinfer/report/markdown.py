@@ -37,7 +37,7 @@ def _block(block: Block) -> Iterator[str]:
                 yield f"**{block.title}**"
             yield "\n".join(f"- {_words(item)}" for item in block.items)
         case Pairs():
-            yield _table(("", ""), block.pairs)
+            yield _table(block.headings, block.pairs)
         case Table():
             if block.title and block.titled & MARKDOWN:
                 yield f"**{block.title}**"

@@ -77,7 +77,7 @@ def print_document(document: Document, explain: bool = False) -> None:
         gap = not (isinstance(block, Paragraph) and block.tight)
         match block:
             case Paragraph():
-                console.print(_text(block.words, block.style))
+                console.print(_text(block.words, block.style), soft_wrap=block.whole)
             case Items():
                 _items(console, block)
             case Pairs():

@@ -1,0 +1,42 @@
+"""The shipped profiles, and every figure of one, as documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from archinfer.hardware.profile import Hardware
+from archinfer.report.document import Document, Paragraph, Table
+from archinfer.units import format_quantity
+
+
+def list_document(profiles: Sequence[Hardware]) -> Document:
+    """The shipped profiles."""
+    rows = [
+        (
+            h.name,
+            h.execution,
+            format_quantity(float(h.memory_capacity_bytes), "bytes"),
+            format_quantity(float(h.bandwidth_bytes_per_s), "bytes_per_s"),
+            h.title,
+        )
+        for h in profiles
+    ]
+    headings = ("name", "execution", "memory", "bandwidth", "what it is")
+    return Document("", [Table("", headings, rows, "llrrp")])
+
+
+def show_document(hardware: Hardware) -> Document:
+    """Every figure of a profile, how sure it is and where it comes from."""
+    told = [f"one node is a {hardware.node}; {hardware.execution} execution"]
+    if hardware.usual_software:
+        told.append(f"constants are those of: {hardware.usual_software}")
+    for other, factor, sd in hardware.software:
+        spread = f" (log sd {sd:.2g})" if sd else ""
+        told.append(f"speed with {other}: x {factor:.3g}{spread}")
+    rows = [
+        (f["key"], f["text"], f"{f['log_sd']:.2g}" if f["log_sd"] else "", f["source"])
+        for f in hardware.provenance()
+    ]
+    blocks = [Paragraph(text, tight=text is not told[-1]) for text in told]
+    table = Table("", ("figure", "value", "log sd", "source"), rows, "lprp")
+    return Document(f"{hardware.name}: {hardware.title}", [*blocks, table])
