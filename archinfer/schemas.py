@@ -13,21 +13,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, RootModel
+from pydantic import BaseModel, Field, RootModel, TypeAdapter
 
 from archinfer.errors import UnknownNameError
+from archinfer.forward.prediction import Predictions
+from archinfer.hardware.profile import Figure, Hardware
+from archinfer.physics.terms import TokenTime
+from archinfer.record import Ends, Quantiles
 
 __all__ = ["SCHEMAS", "Schema", "json_schema"]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
-
-class Quantiles(BaseModel):
-    """5 %, 50 % and 95 %; null where the model does not fit."""
-
-    p05: float | None
-    p50: float | None
-    p95: float | None
 
 
 class Levels(BaseModel):
@@ -38,51 +34,6 @@ class Levels(BaseModel):
     p50: float
     p75: float
     p95: float
-
-
-class Figure(BaseModel):
-    """One figure of a hardware profile."""
-
-    key: str
-    value: float | list[float] | dict[str, float] = Field(
-        description="in SI units; accepted tokens: [low, high]; sync_latency: seconds by group size"
-    )
-    text: str = Field(description="the value with its unit, for people")
-    unit: str = Field(description="SI unit of value; empty for plain numbers and ratios")
-    log_sd: float = Field(description="standard deviation of its natural logarithm; 0: exact")
-    source: str
-    note: str
-    estimate: bool = Field(description="computed, recalled or guessed rather than read")
-
-
-class Covariance(BaseModel):
-    """Joint covariance of the natural logarithms of constants, in the order of `names`."""
-
-    names: list[str]
-    log_covariance: list[list[float]]
-
-
-class SoftwareFactor(BaseModel):
-    """How much faster one software is than the usual one on the same machine."""
-
-    name: str
-    factor: float = Field(description="its speed over that of the usual software")
-    log_sd: float = Field(description="standard deviation of its natural logarithm")
-
-
-class HardwareOutput(BaseModel):
-    """`archinfer hardware show NAME --format json`."""
-
-    name: str
-    title: str
-    node: str = Field(description="what one node is: wafer, GPU, socket")
-    execution: Literal["spatial", "temporal"]
-    usual_software: str | None = Field(
-        description="the software whose speeds the constants describe; null: not said"
-    )
-    software: list[SoftwareFactor] = Field(description="speed of other software, where fitted")
-    figures: list[Figure]
-    covariance: Covariance | None = Field(description="joint covariance of logarithms, if fitted")
 
 
 class HardwareListRow(BaseModel):
@@ -143,16 +94,11 @@ class QuestionOutput(BaseModel):
     calibration: str | None = Field(description="file given with --calibration")
 
 
-class Ends(BaseModel):
-    """Both ends of a range."""
+class Bounded(BaseModel):
+    """Both ends of a range, with the constraint that draws each."""
 
     low: float
     high: float
-
-
-class Bounded(Ends):
-    """Both ends of a range, with the constraint that draws each."""
-
     low_bound_by: str = Field(description="the constraint that draws this edge")
     high_bound_by: str
 
@@ -175,21 +121,6 @@ class WeightsRanges(BaseModel):
     nodes: Ends
 
 
-class PassTime(BaseModel):
-    """Seconds of one decode pass by term; null where the model does not fit."""
-
-    weights: float | None = Field(description="reading and multiplying the active weights")
-    kv: float | None = Field(description="reading the KV cache and multiplying with it")
-    compute: float | None = Field(description="arithmetic beyond the memory time")
-    reductions: float | None = Field(description="dependent all-reduces of the layers")
-    fixed: float | None = Field(description="what a layer takes whatever its size")
-    links: float | None = Field(description="crossings from node to node")
-    head: float | None = Field(description="the LM head")
-    queue: float | None = Field(description="waiting for the other users' tokens")
-    draft: float | None = Field(description="drafting tokens for speculative decoding")
-    total: float | None
-
-
 class ArchitectureOutput(BaseModel):
     """A concrete architecture inside the feasible region."""
 
@@ -210,7 +141,7 @@ class ArchitectureOutput(BaseModel):
     accepted_tokens_needed: float = Field(description="accepted tokens a pass to reach the speed")
     memory_bytes: float = Field(description="over all nodes")
     memory_fraction: float | None = Field(description="of the fullest node's usable memory")
-    time_s: PassTime
+    time_s: TokenTime
     bottleneck: str = Field(description="the term with the largest part of the time")
 
 
@@ -368,7 +299,7 @@ class SolveOutput(BaseModel):
     conflict: ConflictOutput | None = Field(description="null where something is feasible")
     constraints: list[ConstraintOutput]
     notes: list[str]
-    provenance: list[Figure]
+    provenance: tuple[Figure, ...]
 
 
 class TotalAndActive(BaseModel):
@@ -376,69 +307,6 @@ class TotalAndActive(BaseModel):
 
     total: int
     active: int
-
-
-class MemoryOutput(BaseModel):
-    """Bytes stored, by what they hold."""
-
-    weights: float
-    kv: float = Field(description="KV cache and recurrent state, each byte once")
-    other: float
-    total: float = Field(description="each byte once")
-
-
-class ChangeOutput(BaseModel):
-    """One change of the deployment or the hardware, and the speed after it."""
-
-    name: str
-    text: str
-    tokens_per_s: float | None
-    gain: float | None = Field(description="relative; null where either does not fit")
-    fits: bool
-    nodes: int
-
-
-class PredictRow(BaseModel):
-    """One model predicted on one deployment."""
-
-    model: str
-    hardware: str
-    parameters: TotalAndActive
-    layers: int
-    hidden_size: int
-    weights: str
-    kv: str
-    context_tokens: int
-    concurrency: int
-    speculation: tuple[float, float]
-    fits: bool
-    nodes: int = Field(description="nodes that are there")
-    nodes_used: int
-    min_nodes: int | None = Field(description="fewest that hold it; null: no number does")
-    layers_per_node: float
-    tensor_parallel: float
-    tokens_per_s: Quantiles
-    tokens_per_s_without_speculation: Quantiles
-    time_s: PassTime
-    memory_bytes: MemoryOutput = Field(description="over all nodes")
-    kv_held_bytes: float = Field(
-        description="memory_bytes.kv with the copies on the nodes of a tensor-parallel group that "
-        "cannot split it further (the fullest node counts for all)"
-    )
-    memory_fraction: float = Field(description="of the fullest node's usable memory")
-    region_side: float | None = Field(description="side of a layer's region in cores (spatial)")
-    bottleneck: str = Field(description="a term of time_s, or the limit that is exceeded")
-    limit: str = Field(description="what binds, in words")
-    what_would_help: list[ChangeOutput]
-    notes: list[str] = Field(description="what to know before the figures are used")
-
-
-class PredictOutput(BaseModel):
-    """`archinfer predict MODEL... --format json`."""
-
-    results: list[PredictRow]
-    overrides: list[str] = Field(description="figures of the profile that were set by hand")
-    provenance: list[Figure]
 
 
 class ModelParameters(TotalAndActive):
@@ -969,29 +837,38 @@ class Schema:
     make: Callable[[], dict[str, Any]]
 
 
-def _of(model: type[BaseModel]) -> Schema:
-    text = (model.__doc__ or "").strip().strip(".").strip("`")
-    return Schema(f"output of {text}", lambda: model.model_json_schema(mode="serialization"))
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The JSON of one command: how it is asked for, and the type of what it prints."""
+
+    command: str
+    result: Any
 
 
-OUTPUTS: dict[str, type[BaseModel]] = {
-    "solve": SolveOutput,
-    "predict": PredictOutput,
-    "compare": CompareOutput,
-    "models-show": ModelOutput,
-    "models-list": ModelListOutput,
-    "calibrate": CalibrateOutput,
-    "validate": ValidateOutput,
-    "hardware-show": HardwareOutput,
-    "hardware-list": HardwareListOutput,
-    "check-output": CheckOutput,
+OUTPUTS = {
+    "solve": Output("solve", SolveOutput),
+    "predict": Output("predict MODEL...", Predictions),
+    "compare": Output("compare MODEL...", CompareOutput),
+    "models-show": Output("models show MODEL", ModelOutput),
+    "models-list": Output("models list", ModelListOutput),
+    "calibrate": Output("calibrate", CalibrateOutput),
+    "validate": Output("validate", ValidateOutput),
+    "hardware-show": Output("hardware show NAME", Hardware),
+    "hardware-list": Output("hardware list", HardwareListOutput),
+    "check-output": Output("check FILE...", CheckOutput),
 }
-"""Models of the outputs by the name of their schema."""
+"""Outputs by the name of their schema."""
+
+
+def _of(output: Output) -> Schema:
+    text = f"output of archinfer {output.command} --format json"
+    return Schema(text, lambda: TypeAdapter(output.result).json_schema(mode="serialization"))
+
 
 SCHEMAS: dict[str, Schema] = {
     "hardware": Schema("file: a hardware profile", _hardware_file),
     "check": Schema("file: expectations for archinfer check", _check_file),
-} | {name: _of(model) for name, model in OUTPUTS.items()}
+} | {name: _of(output) for name, output in OUTPUTS.items()}
 """Every schema by name."""
 
 

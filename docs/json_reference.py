@@ -1,4 +1,4 @@
-"""Write docs/json.md: every key of every JSON output, from the models behind `archinfer schema`.
+"""Write docs/json.md: every key of every JSON output, from what `archinfer schema` prints.
 
 Run without arguments to rewrite the file, with --check to fail where it is out of date.
 """
@@ -6,14 +6,10 @@ Run without arguments to rewrite the file, with --check to fail where it is out 
 from __future__ import annotations
 
 import sys
-import types
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any
 
-from pydantic import BaseModel, RootModel
-
-from archinfer.schemas import OUTPUTS
+from archinfer.schemas import OUTPUTS, json_schema
 
 PAGE = Path(__file__).resolve().parent / "json.md"
 
@@ -39,74 +35,58 @@ This page is written by `python docs/json_reference.py`.
 """
 
 
-def kind(annotation: Any) -> str:
-    """The type of a key, as JSON has it; models link to their table."""
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin in (Union, types.UnionType):
-        return " or ".join(kind(a) for a in arguments)
-    if origin is Literal:
-        return " or ".join(f"`{a}`" for a in arguments)
-    if origin is list:
-        return f"list of {kind(arguments[0])}"
-    if origin is tuple:
-        return f"[{', '.join(kind(a) for a in arguments)}]"
-    if origin is dict:
-        keys = "name" if arguments[0] is str else kind(arguments[0])
-        return f"mapping of {keys} to {kind(arguments[1])}"
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return f"[{title(annotation)}](#{title(annotation).lower()})"
-    names = {int: "whole number", float: "number", str: "text", bool: "true or false"}
-    return "null" if annotation is type(None) else names[annotation]
+NAMES = {"integer": "whole number", "number": "number", "string": "text", "null": "null",
+         "boolean": "true or false"}  # fmt: skip
 
 
-def title(model: type[BaseModel]) -> str:
-    """Name of a model in the page."""
-    return (
-        model.__name__.removesuffix("Output") if model not in OUTPUTS.values() else model.__name__
-    )
+def kind(schema: dict[str, Any]) -> str:
+    """The type of a key; records link to their table."""
+    if "$ref" in schema:
+        name = title(schema["$ref"].rpartition("/")[2])
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(kind(choice) for choice in schema["anyOf"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    if "prefixItems" in schema:
+        return f"[{', '.join(kind(item) for item in schema['prefixItems'])}]"
+    if schema.get("type") == "array":
+        return f"list of {kind(schema['items'])}"
+    if schema.get("type") == "object":
+        keys = kind(schema["propertyNames"]) if "propertyNames" in schema else "name"
+        return f"mapping of {keys} to {kind(schema['additionalProperties'])}"
+    return NAMES[schema["type"]]
 
 
-def inner(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Models inside an annotation."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from inner(argument)
+def title(name: str) -> str:
+    """Name of a record in the page."""
+    return name.removesuffix("Output")
 
 
-def table(model: type[BaseModel]) -> str:
-    """The keys of one model."""
+def table(schema: dict[str, Any]) -> str:
+    """The keys of one record."""
     lines = ["| key | type | meaning |", "| --- | --- | --- |"]
-    for name, field in model.model_fields.items():
-        cells = [f"`{field.alias or name}`", kind(field.annotation), field.description or ""]
-        lines.append(f"| {' | '.join(cells)} |")
+    for name, key in schema["properties"].items():
+        lines.append(f"| `{name}` | {kind(key)} | {key.get('description', '')} |")
     return "\n".join(lines) + "\n"
 
 
 def page() -> str:
     """The whole page."""
     parts = [INTRO]
-    shared: list[type[BaseModel]] = []
-
-    def visit(model: type[BaseModel]) -> None:
-        for field in model.model_fields.values():
-            for found in inner(field.annotation):
-                if found not in shared:
-                    shared.append(found)
-                    visit(found)
-
-    for name, model in OUTPUTS.items():
-        parts.append(f"## {name}\n\n{(model.__doc__ or '').strip()}\n")
-        if issubclass(model, RootModel):
-            parts.append(f"A {kind(model.model_fields['root'].annotation)}.\n")
-        else:
-            parts.append(table(model))
-        visit(model)
+    shared: dict[str, dict[str, Any]] = {}
+    for name, output in OUTPUTS.items():
+        schema = json_schema(name)
+        shared |= schema.get("$defs", {})
+        parts.append(f"## {name}\n\n`archinfer {output.command} --format json`.\n")
+        parts.append(table(schema) if "properties" in schema else f"A {kind(schema)}.\n")
     parts.append("## Parts\n")
-    for model in sorted(shared, key=title):
-        text = (model.__doc__ or "").strip()
-        said = f"{text}\n\n" if text and not text.startswith("!!!") else ""
-        parts.append(f"### {title(model)}\n\n{said}{table(model)}")
+    for name in sorted(shared, key=title):
+        text = shared[name].get("description", "")
+        said = f"{text}\n\n" if text else ""
+        parts.append(f"### {title(name)}\n\n{said}{table(shared[name])}")
     return "\n".join(parts)
 
 

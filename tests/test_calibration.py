@@ -442,7 +442,7 @@ def test_what_carries_over_is_used_and_listed(saved: str) -> None:
     surer = question.with_(hardware=question.hardware.with_value("model_error", 0.001))
     changed = apply(surer, figures, saved).hardware
     assert changed.model_error_log_sd == figures.model_error
-    sources = {row["key"]: row["source"] for row in changed.provenance()}
+    sources = {row.key: row.source for row in changed.provenance}
     for key in (
         "model_error",
         "calibration.expert_evenness",

@@ -108,9 +108,9 @@ def test_shipped_profiles(name: str) -> None:
     names, central, covariance = h.constants()
     assert np.isfinite(central).all() and (central > 0).all()
     assert (np.diag(covariance) > 0).all()
-    rows = h.provenance()
-    assert len({row["key"] for row in rows}) == len(rows)
-    assert all(len(row["source"]) > 5 for row in rows)
+    rows = h.provenance
+    assert len({row.key for row in rows}) == len(rows)
+    assert all(len(row.source) > 5 for row in rows)
     # What no data sheet gives is never certain: constants of zero spread are bounds or defaults.
     assert {"reductions_per_layer", "fixed_time_per_layer"} <= set(names) or "liminal" in name
     json.dumps(h.to_dict(), allow_nan=False)
@@ -217,12 +217,12 @@ def test_temporal_profile(toy: Path) -> None:
     assert h.price_dollars_per_hour == 2.5
     assert math.isnan(h.price_dollars) and math.isnan(h.cycles_per_weight)
     assert h.fixed_time_per_token_s == 0
-    by_key = {row["key"]: row for row in h.provenance()}
-    assert by_key["fixed_time_per_layer"]["estimate"]
-    assert not by_key["power"]["estimate"]
-    assert by_key["scale_up.sync_latency"]["value"] == {"1": 0, "2": 3e-6, "8": 5e-6}
-    assert by_key["scale_up.sync_latency"]["text"] == "1: 0 s, 2: 3 us, 8: 5 us"
-    assert by_key["accepted_tokens_per_pass"]["value"] == [1, 3]
+    by_key = {row.key: row for row in h.provenance}
+    assert by_key["fixed_time_per_layer"].estimate
+    assert not by_key["power"].estimate
+    assert by_key["scale_up.sync_latency"].plain_value == {"1": 0, "2": 3e-6, "8": 5e-6}
+    assert by_key["scale_up.sync_latency"].text == "1: 0 s, 2: 3 us, 8: 5 us"
+    assert by_key["accepted_tokens_per_pass"].plain_value == (1, 3)
 
 
 def test_peaks_fall_back_to_a_wider_format(toy: Path) -> None:
@@ -258,9 +258,9 @@ def test_joint_covariance_takes_the_place_of_log_sd(toy: Path) -> None:
     assert names == ("reductions_per_layer", "fixed_time_per_layer", "bandwidth_efficiency")
     assert central == pytest.approx([2, 10e-6, 0.8])
     assert covariance == pytest.approx(np.array([[0.01, 0, 0], [0, 0.04, 0.01], [0, 0.01, 0.09]]))
-    by_key = {row["key"]: row for row in Hardware.load(toy).provenance()}
-    assert by_key["bandwidth_efficiency"]["log_sd"] == pytest.approx(0.3)
-    assert by_key["reductions_per_layer"]["log_sd"] == pytest.approx(0.1)
+    by_key = {row.key: row for row in Hardware.load(toy).provenance}
+    assert by_key["bandwidth_efficiency"].log_sd == pytest.approx(0.3)
+    assert by_key["reductions_per_layer"].log_sd == pytest.approx(0.1)
 
 
 def test_constants_of_another_order_land_in_their_rows(toy: Path) -> None:
@@ -296,11 +296,9 @@ def test_with_value_is_exact_from_then_on(toy: Path) -> None:
     h = h.with_value("link.latency", "2 us")
     names, _, covariance = h.constants()
     assert "link.latency" not in names and covariance.shape == (len(names), len(names))
-    row = next(r for r in h.provenance() if r["key"] == "link.latency")
-    assert row["source"] == "set by hand" and row["log_sd"] == 0 and row["value"] == 2e-6
-    assert [r["key"] for r in h.provenance()] == [
-        r["key"] for r in Hardware.load("wse-3").provenance()
-    ]
+    row = next(r for r in h.provenance if r.key == "link.latency")
+    assert row.source == "set by hand" and row.log_sd == 0 and row.value == 2e-6
+    assert [r.key for r in h.provenance] == [r.key for r in Hardware.load("wse-3").provenance]
     t = Hardware.load(toy).with_value("constants.fixed_time_per_layer", "1 us")
     assert t.fixed_time_per_layer_s == 1e-6
     assert t.covariance_names == ("bandwidth_efficiency",)

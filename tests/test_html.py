@@ -196,9 +196,9 @@ def test_target_page_says_what_is_pinned_by_what() -> None:
     _, same, _ = found.sensitivity[0].tokens_per_s
     assert f"As is: {same:,.0f}, times {750 / same:.2f} accepted tokens a pass = 750" in shown
     assert "archinfer solve --nodes 88" in page.words("code")
-    for figure in WSE3.provenance():
-        assert figure["key"] in shown
-        assert figure["source"] in shown
+    for figure in WSE3.provenance:
+        assert figure.key in shown
+        assert figure.source in shown
     assert text.count('<tr><th scope="row" class="n"') == len(found.architectures)
 
 

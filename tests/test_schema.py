@@ -18,13 +18,13 @@ from archinfer.api import question
 from archinfer.calibration import blind
 from archinfer.calibration import calibrate as calibration
 from archinfer.cli.check import EXAMPLE
-from archinfer.cli.common import _plain
 from archinfer.errors import FileError
 from archinfer.fitting import observations
 from archinfer.fitting.inverse import InverseCase, validate_inverse
 from archinfer.fitting.validation import transfer
 from archinfer.hardware.schema import read_profile
 from archinfer.models.family import FamilyRules, family_shape
+from archinfer.record import plain
 from archinfer.schemas import OUTPUTS, SCHEMAS, json_schema
 from tests.cli import run
 from tests.test_calibration import FakeBench
@@ -195,7 +195,7 @@ def test_calibrate_obeys_its_schema(
 def test_posterior_obeys_its_schema(speed: float) -> None:
     posterior = infer(question("wse-3", 88, observed=speed), samples=512, target_ess=50)
     schema = closed(json_schema("solve"))
-    value = json.loads(json.dumps(_plain(posterior.to_dict())))
+    value = json.loads(json.dumps(plain(posterior.to_dict())))
     assert faults({"$ref": "#/$defs/PosteriorOutput", "$defs": schema["$defs"]}, value) == []
 
 
@@ -213,7 +213,7 @@ def test_parts_of_validate_obey_their_schema() -> None:
     assert [row["possible"] for row in found["rows"]] == [True, True, False]
     schema = closed(json_schema("validate"))
     for name, part in (("TransferOutput", moved), ("InverseOutput", found)):
-        value = json.loads(json.dumps(_plain(part)))
+        value = json.loads(json.dumps(plain(part)))
         assert faults({"$ref": f"#/$defs/{name}", "$defs": schema["$defs"]}, value) == []
 
 

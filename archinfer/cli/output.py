@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -108,9 +107,8 @@ def warn(message: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """A record or plain values as JSON on standard output."""
-    found = value.to_dict() if hasattr(value, "to_dict") else value
-    typer.echo(json.dumps(plain_value(found), indent=2, ensure_ascii=False, allow_nan=False))
+    """A record, or data made of records, as JSON on standard output."""
+    typer.echo(json.dumps(plain_value(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def print_csv(rows: Sequence[Sequence[Any]]) -> None:
@@ -120,11 +118,7 @@ def print_csv(rows: Sequence[Sequence[Any]]) -> None:
 
 
 def plain_value(value: Any) -> Any:
-    """JSON has no NaN and no infinity: both become null."""
-    if isinstance(value, dict):
-        return {key: plain_value(v) for key, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain_value(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    """As JSON data: see `archinfer.record.plain`."""
+    from archinfer.record import plain
+
+    return plain(value)

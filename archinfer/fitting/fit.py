@@ -18,7 +18,7 @@ from scipy.optimize import minimize
 from archinfer.fitting.cases import Case, prepare_all
 from archinfer.fitting.observations import Observation
 from archinfer.fitting.prior import Prior, fit_prior
-from archinfer.hardware.profile import Figure, Hardware
+from archinfer.hardware.profile import Figure, Hardware, SoftwareFactor
 from archinfer.inference.statistics import DEGREES, log_density
 from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.decode import decode_time
@@ -233,10 +233,10 @@ class Fit:
         return self.covariance[:k, :k]
 
     @property
-    def software(self) -> tuple[tuple[str, float, float], ...]:
+    def software(self) -> tuple[SoftwareFactor, ...]:
         """Speed of each other software as a factor, with the sd of its logarithm."""
         return tuple(
-            (name.removeprefix(_SOFTWARE), self.value(name), self.sd(name))
+            SoftwareFactor(name.removeprefix(_SOFTWARE), self.value(name), self.sd(name))
             for name in self.model.names
             if name.startswith(_SOFTWARE)
         )

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from archinfer.errors import InputError
+from archinfer.hardware.profile import Figure, Hardware
 from archinfer.models.architecture import Architecture
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.formats import weight_format
@@ -23,9 +25,7 @@ from archinfer.physics.mapping import Placement
 from archinfer.physics.placement import candidates, fewest, fewest_nodes, traffic_of
 from archinfer.physics.terms import TERMS, TokenTime, combined, memory_fraction
 from archinfer.physics.workload import Memory, Workload
-
-if TYPE_CHECKING:
-    from archinfer.hardware.profile import Hardware
+from archinfer.record import As, Ends, Nullable, Quantiles, Record
 
 __all__ = [
     "LIMITS",
@@ -39,8 +39,6 @@ __all__ = [
     "predict_depths",
     "what_would_help",
 ]
-
-Speed = tuple[Number, Number, Number]
 
 TERM_TEXTS = {
     "weights": "reading and multiplying the active weights",
@@ -74,90 +72,160 @@ NARROWER = ("fp8", "nvfp4")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One change to the deployment, the hardware or the software, and what it would bring.
-
-    Attributes:
-        name: short key.
-        text: what changes, in words.
-        tokens_per_s: central speed without speculation after the change (with the accepted
-            tokens, where speculation is the change); nan where it does not fit.
-        gain: that speed over the present one, minus 1; nan where either does not fit.
-        fits: whether the model then fits.
-        nodes: nodes then in use.
-    """
+class Change(Record):
+    """One change of the deployment or the hardware, and the speed after it."""
 
     name: str
     text: str
-    tokens_per_s: float
-    gain: float
+    """what changes, in words"""
+    tokens_per_s: Nullable
+    """central speed without speculation after the change (with the accepted tokens, where
+    speculation is the change); null where it does not fit"""
+    gain: Nullable
+    """that speed over the present one, minus 1; null where either does not fit"""
     fits: bool
     nodes: int
+    """nodes then in use"""
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON keys of `what_would_help[]`."""
-        return {
-            "name": self.name,
-            "text": self.text,
-            "tokens_per_s": self.tokens_per_s,
-            "gain": self.gain,
-            "fits": self.fits,
-            "nodes": self.nodes,
-        }
+
+@dataclass(frozen=True, slots=True)
+class Parameters(Record):
+    """Parameters, all of them and those that one token uses."""
+
+    total: int
+    active: int
+
+
+@dataclass(frozen=True, slots=True)
+class Depth(Record):
+    """The prediction at one layer count."""
+
+    KEYS = (
+        "layers=prediction.layers", "fits=prediction.fits", "nodes=prediction.nodes",
+        "min_nodes=prediction.min_nodes", "tokens_per_s=prediction.speed",
+        "bottleneck=prediction.bottleneck",
+    )  # fmt: skip
+
+    prediction: Prediction
+
+
+@dataclass(frozen=True, slots=True)
+class Spans(Record):
+    """Least and largest figures over the layer counts that come into question."""
+
+    layers: Ends
+    nodes: Ends
+    """nodes in use over the depths that fit"""
+    min_nodes: Ends
+    tokens_per_s: Ends
+    """central speeds over the depths that fit"""
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """What the cost model says of one model, or of arrays of them.
+class Prediction(Record):
+    """What the cost model says of one model on one deployment, or of arrays of models."""
 
-    Attributes:
-        model: its name.
-        hardware, deployment: what it runs on and what was asked.
-        shape: what the cost model was given.
-        weights: weight format; `weight_bits` of it, and `outside_bits` of embedding and head.
-        nodes: nodes that are there (the fewest that hold the model where none were asked).
-        min_nodes: fewest nodes that hold it; inf where no number does.
-        mapping: which nodes hold which layers.
-        time: seconds of one pass by term, as if the memory sufficed.
-        plain_time: the same without drafted tokens.
-        memory: bytes stored over all nodes.
-        memory_fraction: share of the fullest node's usable memory.
-        fits: whether the mapping fits the memory and the nodes.
-        changes: what would help, the best first; empty for arrays.
-    """
+    KEYS = (
+        "model", "hardware=hardware.name", "parameters", "layers", "hidden_size", "weights",
+        "kv=deployment.kv", "context_tokens=deployment.context_tokens",
+        "concurrency=deployment.concurrency", "speculation", "fits", "nodes", "nodes_used",
+        "min_nodes", "layers_per_node=mapping.layers_per_stage",
+        "tensor_parallel=mapping.tensor_parallel", "tokens_per_s=speed",
+        "tokens_per_s_without_speculation=plain_speed", "time_s", "memory_bytes=memory",
+        "kv_held_bytes", "memory_fraction", "region_side", "bottleneck", "limit",
+        "what_would_help=changes", "notes", "range?", "by_layers?",
+    )  # fmt: skip
 
     model: str
+    """its name"""
     hardware: Hardware
     deployment: Deployment
     shape: ModelShape
+    """what the cost model was given"""
     weights: str
+    """weight format"""
     weight_bits: float
     outside_bits: float
-    nodes: Number
-    min_nodes: Number
+    """bits of embedding and head"""
+    nodes: Annotated[Number, As(int)]
+    """nodes that are there (the fewest that hold the model where none were asked)"""
+    min_nodes: Annotated[Number, As(int | None)]
+    """fewest nodes that hold it; null: no number does"""
     mapping: Placement
+    """which nodes hold which layers"""
     time: TokenTime
+    """seconds of one pass by term, as if the memory sufficed"""
     plain_time: TokenTime
+    """the same without drafted tokens"""
     memory: Memory
+    """over all nodes"""
     memory_fraction: Number
-    fits: Any
+    """of the fullest node's usable memory"""
+    fits: bool | NDArray[np.bool_]
+    """whether the mapping fits the memory and the nodes"""
     changes: tuple[Change, ...] = ()
-    speed_: Speed | None = None
-    """`speed` where it was computed with the rest (a sweep in blocks)."""
+    """what would help, the best first; empty for arrays"""
+    notes: tuple[str, ...] = ()
+    """what to know before the figures are used"""
+    speed_: Quantiles | None = None
+    """`speed` where it was computed with the rest (a sweep in blocks, a range of layers)"""
+    plain_speed_: Quantiles | None = None
+    """`plain_speed` likewise"""
+    range: Spans | None = None
+    """where the layers are a range"""
+    by_layers: tuple[Depth, ...] | None = None
+    """the prediction at each layer count, where the layers are a range"""
 
     @property
-    def nodes_used(self) -> Number:
+    def parameters(self) -> Parameters:
+        """Total and active parameters of one model."""
+        return Parameters(_whole(self.shape.total_params), _whole(self.shape.active_params))
+
+    @property
+    def layers(self) -> int:
+        """Decoder layers of one model."""
+        return _whole(self.shape.layers)
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of one model."""
+        return _whole(self.shape.hidden_size)
+
+    @property
+    def speculation(self) -> tuple[float, float]:
+        """Tokens gained a pass, net of drafting."""
+        return self.deployment.accepted_low, self.deployment.accepted_high
+
+    @property
+    def time_s(self) -> TokenTime:
+        """Seconds of a pass by term; null where the model does not fit."""
+        if self.fits:
+            return self.time
+        return TokenTime(**dict.fromkeys((*TERMS, "side"), np.nan), ledger=dict)
+
+    @property
+    def kv_held_bytes(self) -> Number:
+        """memory_bytes.kv with the copies on the nodes of a tensor-parallel group that cannot
+        split it further (the fullest node counts for all)"""
+        return self.memory.kv_held(self.mapping.tensor_parallel)
+
+    @property
+    def region_side(self) -> Nullable:
+        """side of a layer's region in cores (spatial)"""
+        return float(self.time.side) if self.fits else np.nan
+
+    @property
+    def nodes_used(self) -> Annotated[Number, As(int)]:
         """Nodes of the mapping."""
-        return self.mapping.nodes(self.shape.layers)
+        found = self.mapping.nodes(self.shape.layers)
+        return int(found) if np.ndim(found) == 0 else found
 
-    def _where_fits(self, speed: Speed) -> Speed:
-        low, middle, high = (np.where(self.fits, v, np.nan) for v in speed)
-        if np.ndim(low) == 0:
-            return float(low), float(middle), float(high)
-        return low, middle, high
+    def _where_fits(self, speed: tuple[Number, Number, Number]) -> Quantiles:
+        found = (np.where(self.fits, v, np.nan) for v in speed)
+        return Quantiles(*(float(v) if np.ndim(v) == 0 else v for v in found))
 
     @property
-    def speed(self) -> Speed:
+    def speed(self) -> Quantiles:
         """Tokens/s of one user at 5, 50 and 95 % (`physics.decode.speed_range`); nan: no fit."""
         if self.speed_ is not None:
             return self.speed_
@@ -167,13 +235,15 @@ class Prediction:
         )
 
     @property
-    def plain_speed(self) -> Speed:
+    def plain_speed(self) -> Quantiles:
         """The same without speculation."""
+        if self.plain_speed_ is not None:
+            return self.plain_speed_
         return self._where_fits(speed_range(self.hardware, self.plain_time, 1.0, 1.0))
 
     @property
-    def bottleneck(self) -> Any:
-        """The term with the largest part of the time, or the limit that is exceeded."""
+    def bottleneck(self) -> Annotated[Any, As(str)]:
+        """a term of time_s, the one with the largest part, or the limit that is exceeded"""
         terms = np.stack(np.broadcast_arrays(*(getattr(self.time, t) for t in TERMS)))
         slowest = np.asarray(TERMS)[np.argmax(terms, axis=0)]
         alone = memory_fraction(self.hardware, replace(self.memory, weights=0.0), self.mapping)
@@ -184,7 +254,7 @@ class Prediction:
 
     @property
     def limit(self) -> str:
-        """What binds, in words (one model)."""
+        """what binds, in words"""
         name = self.bottleneck
         node = self.hardware.node
         if name in TERM_TEXTS:
@@ -219,53 +289,6 @@ class Prediction:
         if self.bottleneck == LIMITS[1]:
             stored = replace(stored, weights=0.0)
         return float(memory_fraction(self.hardware, stored, self.mapping))
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON keys of `results[]`; times and speeds are nan where the model does not fit."""
-        fits = bool(self.fits)
-        time = {t: float(getattr(self.time, t)) for t in TERMS} | {"total": float(self.time.total)}
-        asked = self.deployment
-        return {
-            "model": self.model,
-            "hardware": self.hardware.name,
-            "parameters": {
-                "total": _whole(self.shape.total_params),
-                "active": _whole(self.shape.active_params),
-            },
-            "layers": _whole(self.shape.layers),
-            "hidden_size": _whole(self.shape.hidden_size),
-            "weights": self.weights,
-            "kv": asked.kv,
-            "context_tokens": asked.context_tokens,
-            "concurrency": asked.concurrency,
-            "speculation": [asked.accepted_low, asked.accepted_high],
-            "fits": fits,
-            "nodes": int(self.nodes),
-            "nodes_used": int(self.nodes_used),
-            "min_nodes": int(self.min_nodes) if np.isfinite(self.min_nodes) else None,
-            "layers_per_node": float(self.mapping.layers_per_stage),
-            "tensor_parallel": float(self.mapping.tensor_parallel),
-            "tokens_per_s": _named(self.speed),
-            "tokens_per_s_without_speculation": _named(self.plain_speed),
-            "time_s": {k: v if fits else np.nan for k, v in time.items()},
-            "memory_bytes": {
-                "weights": float(self.memory.weights),
-                "kv": float(self.memory.kv),
-                "other": float(self.memory.other),
-                "total": float(self.memory.total),
-            },
-            "kv_held_bytes": float(self.memory.kv_held(self.mapping.tensor_parallel)),
-            "memory_fraction": float(self.memory_fraction),
-            "region_side": float(self.time.side) if fits else np.nan,
-            "bottleneck": self.bottleneck,
-            "limit": self.limit,
-            "what_would_help": [c.to_dict() for c in self.changes],
-        }
-
-
-def _named(speed: Speed) -> dict[str, float]:
-    low, middle, high = speed
-    return {"p05": float(low), "p50": float(middle), "p95": float(high)}
 
 
 def _whole(value: Number) -> int:
@@ -393,6 +416,16 @@ def _prediction(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Predictions(Record):
+    """Several models predicted on one profile."""
+
+    results: tuple[Prediction, ...]
+    overrides: tuple[str, ...]
+    """figures of the profile that were set by hand"""
+    provenance: tuple[Figure, ...]
+
+
 BLOCK = 16384
 """Architectures evaluated at a time: the temporaries of a block stay in the processor's cache,
 which makes a sweep of a million about twice as fast as in one piece."""
@@ -453,7 +486,7 @@ def _predict_blocks(
     if not plain_is_time:
         whole.append("plain_time")
     speeds = [p.speed for p in found]
-    joined_speed = [_joined([s[i] for s in speeds], lengths) for i in range(3)]
+    speed_ = Quantiles(*(_joined([s[i] for s in speeds], lengths) for i in range(3)))
     joined = {name: _joined([getattr(p, name) for p in found], lengths) for name in whole}
     if plain_is_time:
         joined["plain_time"] = joined["time"]
@@ -463,7 +496,7 @@ def _predict_blocks(
         deployment=deployment,
         memory=asked.workload.memory,
         **joined,
-        speed_=(joined_speed[0], joined_speed[1], joined_speed[2]),
+        speed_=speed_,
     )
 
 
@@ -483,7 +516,7 @@ def _predict_arrays(asked: _Asked, hardware: Hardware, deployment: Deployment) -
 def _predict_one(asked: _Asked, hardware: Hardware, deployment: Deployment) -> Prediction:
     shape = asked.workload.shape
     least = fewest_nodes(hardware, asked.workload.memory)
-    min_nodes = np.inf if least is None else float(least)
+    min_nodes = np.inf if least is None else least
     layers = int(float(shape.layers))
     mapping = deployment.forced(layers)
     if mapping is not None:
@@ -576,7 +609,9 @@ def what_would_help(model: Architecture | ModelShape, now: Prediction) -> tuple[
             if not then.hardware.spatial:
                 layout = f"tensor-parallel {group:.0f}, {layout.replace('each', 'a stage')}"
             text = f"{used:,} {hardware.node}s ({layout})"
-        change = Change(name, text, float(speed), float(speed / before - 1.0), then.fits, used)
+        change = Change(
+            name, text, float(speed), float(speed / before - 1.0), bool(then.fits), used
+        )
         if change.text not in {c.text for c in found}:
             found.append(change)
 
@@ -605,73 +640,57 @@ class DepthRange:
         """Those that fit."""
         return tuple(p for p in self.predictions if p.fits)
 
-    def ends(self, values: list[float]) -> tuple[float, float]:
+    def ends(self, values: list[float]) -> Ends:
         """Least and largest of the finite values; nan where there is none."""
         finite = [v for v in values if np.isfinite(v)]
-        return (min(finite), max(finite)) if finite else (np.nan, np.nan)
+        return Ends(min(finite), max(finite)) if finite else Ends(np.nan, np.nan)
 
     @property
-    def layers(self) -> tuple[float, float]:
+    def layers(self) -> Ends:
         """Fewest and most layers."""
         return self.ends([float(p.shape.layers) for p in self.predictions])
 
     @property
-    def min_nodes(self) -> tuple[float, float]:
+    def min_nodes(self) -> Ends:
         """Fewest nodes over the depths."""
         return self.ends([float(p.min_nodes) for p in self.predictions])
 
     @property
-    def nodes(self) -> tuple[float, float]:
+    def nodes(self) -> Ends:
         """Nodes in use over the depths that fit."""
         return self.ends([float(p.nodes_used) for p in self.fits])
 
     @property
-    def speed(self) -> Speed:
+    def speed(self) -> Quantiles:
         """Tokens/s: least 5 %, middle depth's 50 %, largest 95 % over the depths that fit."""
         return self._over([p.speed for p in self.fits], self.middle.speed)
 
     @property
-    def plain_speed(self) -> Speed:
+    def plain_speed(self) -> Quantiles:
         """The same without speculation."""
         return self._over([p.plain_speed for p in self.fits], self.middle.plain_speed)
 
-    def _over(self, speeds: list[Speed], middle: Speed) -> Speed:
+    def _over(self, speeds: list[Quantiles], middle: Quantiles) -> Quantiles:
         low, _ = self.ends([float(s[0]) for s in speeds])
         _, high = self.ends([float(s[2]) for s in speeds])
-        return low, middle[1], high
+        return Quantiles(low, middle.p50, high)
 
     @property
-    def central_speed(self) -> tuple[float, float]:
+    def central_speed(self) -> Ends:
         """Least and largest central speed over the depths that fit."""
         return self.ends([float(p.speed[1]) for p in self.fits])
 
-    def to_dict(self) -> dict[str, Any]:
-        """`results[]` of the middle depth, its interval widened over all, and every depth."""
-
-        def ends(pair: tuple[float, float]) -> dict[str, float]:
-            return {"low": pair[0], "high": pair[1]}
-
-        return self.middle.to_dict() | {
-            "tokens_per_s": _named(self.speed),
-            "tokens_per_s_without_speculation": _named(self.plain_speed),
-            "range": {
-                "layers": ends(self.layers),
-                "nodes": ends(self.nodes),
-                "min_nodes": ends(self.min_nodes),
-                "tokens_per_s": ends(self.central_speed),
-            },
-            "by_layers": [
-                {
-                    "layers": _whole(p.shape.layers),
-                    "fits": bool(p.fits),
-                    "nodes": int(p.nodes),
-                    "min_nodes": int(p.min_nodes) if np.isfinite(p.min_nodes) else None,
-                    "tokens_per_s": _named(p.speed),
-                    "bottleneck": p.bottleneck,
-                }
-                for p in self.predictions
-            ],
-        }
+    @property
+    def prediction(self) -> Prediction:
+        """That of the middle depth, its intervals widened over all, with every depth."""
+        spans = Spans(self.layers, self.nodes, self.min_nodes, self.central_speed)
+        return replace(
+            self.middle,
+            speed_=self.speed,
+            plain_speed_=self.plain_speed,
+            range=spans,
+            by_layers=tuple(Depth(p) for p in self.predictions),
+        )
 
 
 def plausible_layers(active_params: float, hardware: Hardware, rules: FamilyRules) -> FloatArray:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from archinfer import units
 from archinfer.errors import InputError, UnitError, UnknownNameError
 from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.speculation import SpeculationLaw
+from archinfer.record import Record, as_record
 
 if TYPE_CHECKING:
     from archinfer.hardware.schema import Profile
@@ -143,35 +144,67 @@ TABLES: Final[dict[str, Key]] = {
 """Figures that are tables: seconds by group size, FLOP/s by number format."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One figure as the profile states it.
+class SoftwareFactor(NamedTuple):
+    """How much faster one software is than the usual one on the same machine."""
 
-    Attributes:
-        key: as in KEYS, or `compute.peak.FORMAT`, `scale_up.sync_latency`,
-            `accepted_tokens_per_pass`.
-        value: in SI units; (group size, seconds) pairs or (low, high) for the last two.
-        dimension: a key of `units.DIMENSIONS`.
-        log_sd: standard deviation of its natural logarithm; 0 where it counts as exact.
-        source: where it comes from.
-        note: what else to know; "" for nothing.
-    """
+    name: str
+    factor: float
+    """its speed over that of the usual software"""
+    log_sd: float
+    """standard deviation of its natural logarithm"""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
+        return as_record(cls, handler)
+
+
+@dataclass(frozen=True, slots=True)
+class Covariance(Record):
+    """Joint covariance of the natural logarithms of constants, in the order of `names`."""
+
+    names: tuple[str, ...]
+    log_covariance: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure(Record):
+    """One figure of a hardware profile."""
+
+    KEYS = ("key", "value=plain_value", "text", "unit", "log_sd", "source", "note", "estimate")
 
     key: str
+    """a key of a profile, as `compute.peak.bf16`"""
     value: float | tuple[tuple[float, float], ...]
+    """in SI units; (group size, seconds) pairs or (low, high) for the last two"""
     dimension: str
+    """a key of `units.DIMENSIONS`"""
     source: str
     log_sd: float = 0.0
+    """standard deviation of its natural logarithm; 0: exact"""
     note: str = ""
 
     @property
+    def plain_value(self) -> float | tuple[float, float] | dict[str, float]:
+        """in SI units; accepted tokens: [low, high]; sync_latency: seconds by group size"""
+        if not isinstance(self.value, tuple):
+            return self.value
+        if self.key == _SYNC:
+            return {f"{size:g}": seconds for size, seconds in self.value}
+        return self.value[0]
+
+    @property
+    def unit(self) -> str:
+        """SI unit of value; empty for plain numbers and ratios"""
+        return units.base_unit(self.dimension)
+
+    @property
     def estimate(self) -> bool:
-        """Not read from a source, but computed, recalled or guessed."""
+        """computed, recalled or guessed rather than read"""
         return self.source.lower().startswith("estimate")
 
     @property
     def text(self) -> str:
-        """The value with its unit."""
+        """the value with its unit, for people"""
         if isinstance(self.value, tuple):
             if self.key == _SYNC:
                 show = units.format_quantity
@@ -183,7 +216,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Hardware:
+class Hardware(Record):
     """One node of a machine, in SI units.
 
     Fields typed `Number` may be replaced by arrays (`with_constants`), so that a cost model
@@ -193,7 +226,6 @@ class Hardware:
 
     Attributes:
         name, title: short name and full name.
-        node: what one node is called (wafer, GPU, socket).
         execution: "spatial": all layers resident at once, each on its own region;
             "temporal": layers one after another on all nodes of a scale-up group.
         memory_capacity_bytes: capacity of one node, all of it.
@@ -229,14 +261,18 @@ class Hardware:
         covariance_names, log_covariance: joint covariance of the logarithms of some constants;
             takes the place of their own `log_sd`.
         speculation: how its services decode speculatively, where that was fitted.
-        usual_software: the software whose speeds the constants describe; "" where not said.
-        software: (name, speed as a factor of the usual, sd of its logarithm) of other software.
         origin: the file it was read from.
     """
+
+    KEYS = (
+        "name", "title", "node", "execution", "usual_software", "software", "figures=provenance",
+        "covariance",
+    )  # fmt: skip
 
     name: str
     title: str
     node: str
+    """what one node is: wafer, GPU, socket"""
     execution: Literal["spatial", "temporal"]
     memory_capacity_bytes: Number
     usable_fraction: Number
@@ -273,8 +309,10 @@ class Hardware:
     covariance_names: tuple[str, ...] = ()
     log_covariance: tuple[tuple[float, ...], ...] = ()
     speculation: SpeculationLaw | None = None
-    usual_software: str = ""
-    software: tuple[tuple[str, float, float], ...] = ()
+    usual_software: str | None = None
+    """the software whose speeds the constants describe; null: not said"""
+    software: tuple[SoftwareFactor, ...] = ()
+    """speed of other software, where fitted"""
     origin: str = dataclasses.field(default="", compare=False)
 
     @staticmethod
@@ -354,8 +392,11 @@ class Hardware:
             covariance_names=names,
             log_covariance=matrix,
             speculation=profile.speculation_law(),
-            usual_software=profile.usual_software or "",
-            software=tuple((n, s.factor, s.log_sd) for n, s in (profile.software or {}).items()),
+            usual_software=profile.usual_software,
+            software=tuple(
+                SoftwareFactor(name, speed.factor, speed.log_sd)
+                for name, speed in (profile.software or {}).items()
+            ),
             origin=origin,
             **values,
         )
@@ -477,52 +518,25 @@ class Hardware:
             **changes,
         )
 
-    def provenance(self) -> list[dict[str, Any]]:
-        """Every figure: key, value (SI), text, unit, log_sd, source, note, estimate."""
+    @property
+    def provenance(self) -> tuple[Figure, ...]:
+        """Every figure with its source; its `log_sd` that of the joint covariance, if fitted."""
         names, _, covariance = self.constants() if self.covariance_names else ((), None, None)
-        joint = {}
-        if covariance is not None:
-            joint = dict(zip(names, np.sqrt(np.diag(covariance)), strict=True))
-        rows = []
-        for figure in self.figures:
-            value: Any = figure.value
-            if isinstance(value, tuple):
-                value = [list(pair) for pair in value]
-                value = {f"{n:g}": t for n, t in value} if figure.key == _SYNC else value[0]
-            rows.append(
-                {
-                    "key": figure.key,
-                    "value": value,
-                    "text": figure.text,
-                    "unit": units.base_unit(figure.dimension),
-                    "log_sd": float(joint.get(figure.key, figure.log_sd)),
-                    "source": figure.source,
-                    "note": figure.note,
-                    "estimate": figure.estimate,
-                }
-            )
-        return rows
+        if covariance is None:
+            return self.figures
+        joint = dict(zip(names, np.sqrt(np.diag(covariance)), strict=True))
+        return tuple(
+            dataclasses.replace(f, log_sd=float(joint.get(f.key, f.log_sd))) for f in self.figures
+        )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Name, title, node, execution, software, figures (as `provenance`) and covariance."""
-        covariance = None
-        if self.covariance_names:
-            covariance = {
-                "names": list(self.covariance_names),
-                "log_covariance": [list(row) for row in self.log_covariance],
-            }
-        return {
-            "name": self.name,
-            "title": self.title,
-            "node": self.node,
-            "execution": self.execution,
-            "usual_software": self.usual_software or None,
-            "software": [
-                {"name": name, "factor": factor, "log_sd": sd} for name, factor, sd in self.software
-            ],
-            "figures": self.provenance(),
-            "covariance": covariance,
-        }
+    @property
+    def covariance(self) -> Covariance | None:
+        """joint covariance of logarithms, if fitted"""
+        return (
+            Covariance(self.covariance_names, self.log_covariance)
+            if self.covariance_names
+            else None
+        )
 
 
 def profile_folder() -> Path:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import numpy as np
 
 from archinfer.models.shape import Number
 from archinfer.physics.mapping import Placement
 from archinfer.physics.workload import ACTIVATION_BYTES, Memory
+from archinfer.record import As, Record
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware
@@ -19,32 +20,36 @@ if TYPE_CHECKING:
 
 TERMS = ("weights", "kv", "compute", "reductions", "fixed", "links", "head", "queue", "draft")
 
+Seconds: TypeAlias = Annotated[Number, As(float | None)]
+
 Ledger: TypeAlias = Callable[[], Mapping[str, Number]]
 """Seconds by constant, added up when they are asked for."""
 
 
 @dataclass(frozen=True)
-class TokenTime:
-    """Seconds of one decode pass by term; `total` is their sum."""
+class TokenTime(Record):
+    """Seconds of one decode pass by term; null where the model does not fit."""
 
-    weights: Number
+    KEYS = (*TERMS, "total")
+
+    weights: Seconds
     """Reading (and multiplying) the weights of the layers."""
-    kv: Number
+    kv: Seconds
     """Reading the KV cache and multiplying with it; recurrent state likewise, and writing it where
     reads and writes share the bandwidth (temporal)."""
-    compute: Number
+    compute: Seconds
     """What arithmetic takes beyond the memory time of the same layer."""
-    reductions: Number
+    reductions: Seconds
     """All-reduces among the cores or nodes that share a layer."""
-    fixed: Number
+    fixed: Seconds
     """Time of a layer that depends on neither bytes nor region."""
-    links: Number
+    links: Seconds
     """Node to node."""
-    head: Number
+    head: Seconds
     """LM head and choice of the token."""
-    queue: Number
+    queue: Seconds
     """Waiting for the other users' tokens (a pipeline with more users than stages)."""
-    draft: Number
+    draft: Seconds
     """Drafting tokens for speculative decoding."""
     side: Number
     """Side in cores of a layer's region (spatial; the first group's), else nan."""
@@ -52,7 +57,7 @@ class TokenTime:
     """dT / d log(constant) by constant, as the terms left it."""
 
     @property
-    def total(self) -> Number:
+    def total(self) -> Seconds:
         """Seconds of one pass."""
         terms = (getattr(self, term) for term in TERMS)
         # Adding a zero to an array costs as much as adding another array.

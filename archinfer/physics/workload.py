@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.models.shape import Cache, LayerGroup, ModelShape, Number
+from archinfer.record import Record
 
 ACTIVATION_BYTES = 2
 """Bytes of one number of an activation: 16 bits, stored as well as sent."""
@@ -179,26 +180,28 @@ class CacheBytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """Bytes that a deployment stores, over all nodes."""
+class Memory(Record):
+    """Bytes that a deployment stores over all nodes, by what they hold."""
+
+    KEYS = ("weights", "kv", "other", "total")
 
     weights: Number
     """Bytes of all parameters."""
     caches: tuple[CacheBytes, ...]
-    """KV cache and recurrent state by the ways in which they split."""
+    """KV cache and recurrent state by the ways in which they split"""
     other: Number
-    """Bytes of activations in flight."""
+    """activations in flight"""
     layers: Number
-    """Layers, over which all of it is spread evenly."""
+    """layers, over which all of it is spread evenly"""
 
     @property
     def kv(self) -> Number:
-        """KV cache and recurrent state, each byte counted once."""
+        """KV cache and recurrent state, each byte once"""
         return sum((c.whole_bytes for c in self.caches), start=0.0)
 
     @property
     def total(self) -> Number:
-        """Everything, each byte counted once."""
+        """each byte once"""
         return self.weights + self.kv + self.other
 
     def kv_held(self, group: Number) -> Number:

@@ -34,8 +34,8 @@ def show_document(hardware: Hardware) -> Document:
         spread = f" (log sd {sd:.2g})" if sd else ""
         told.append(f"speed with {other}: x {factor:.3g}{spread}")
     rows = [
-        (f["key"], f["text"], f"{f['log_sd']:.2g}" if f["log_sd"] else "", f["source"])
-        for f in hardware.provenance()
+        (f.key, f.text, f"{f.log_sd:.2g}" if f.log_sd else "", f.source)
+        for f in hardware.provenance
     ]
     blocks = [Paragraph(text, tight=text is not told[-1]) for text in told]
     table = Table("", ("figure", "value", "log sd", "source"), rows, "lprp")

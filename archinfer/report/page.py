@@ -161,21 +161,21 @@ def provenance(hardware: Any) -> Markup:
     """Every figure of a profile with its source: the unsure ones first, then the rest."""
     headings = ["figure", "value", "1 sd", "source"]
 
-    def rows(figures: list[dict[str, Any]]) -> list[list[str | Cell]]:
+    def rows(figures: Sequence[Any]) -> list[list[str | Cell]]:
         import math
 
         return [
             [
-                f["key"],
-                f["text"],
-                f"x {math.exp(f['log_sd']):.2f}" if f["log_sd"] else "",
-                Cell(f"{f['source']}. {f['note']}" if f["note"] else f["source"], long=True),
+                f.key,
+                f.text,
+                f"x {math.exp(f.log_sd):.2f}" if f.log_sd else "",
+                Cell(f"{f.source}. {f.note}" if f.note else f.source, long=True),
             ]
             for f in figures
         ]
 
-    every = hardware.provenance()
-    unsure = [f for f in every if f["estimate"] or f["log_sd"] or f["source"] == "set by hand"]
+    every = hardware.provenance
+    unsure = [f for f in every if f.estimate or f.log_sd or f.source == "set by hand"]
     known = [f for f in every if f not in unsure]
     parts = []
     if unsure:

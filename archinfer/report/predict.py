@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from archinfer.forward.prediction import TERM_TEXTS, Change, DepthRange, Prediction
+from archinfer.forward.prediction import TERM_TEXTS, Change, DepthRange, Prediction, Predictions
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
 from archinfer.report.document import (
@@ -71,19 +71,16 @@ class Row:
         low, middle, high = (self.depths or self.result).plain_speed
         return float(low), float(middle), float(high)
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON keys of `results[]`."""
-        found = (self.depths or self.result).to_dict()
-        return found | {"model": self.name, "notes": list(self.notes)}
+    @property
+    def record(self) -> Prediction:
+        """The prediction with its notes, over all depths."""
+        found = self.result if self.depths is None else self.depths.prediction
+        return replace(found, model=self.name, notes=self.notes)
 
 
-def record(rows: list[Row], hardware: Hardware, overrides: tuple[str, ...]) -> dict[str, Any]:
+def record(rows: list[Row], hardware: Hardware, overrides: tuple[str, ...]) -> Predictions:
     """The JSON document."""
-    return {
-        "results": [row.to_dict() for row in rows],
-        "overrides": list(overrides),
-        "provenance": hardware.provenance(),
-    }
+    return Predictions(tuple(row.record for row in rows), overrides, hardware.provenance)
 
 
 COLUMNS = (
@@ -98,7 +95,7 @@ COLUMNS = (
 
 def csv_rows(rows: list[Row]) -> list[list[Any]]:
     """Rows of full precision for CSV, headings first."""
-    return flatten((row.to_dict() for row in rows), COLUMNS)
+    return flatten((row.record.to_dict() for row in rows), COLUMNS)
 
 
 def document(rows: list[Row], overrides: tuple[str, ...] = ()) -> Document:

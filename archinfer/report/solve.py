@@ -483,14 +483,14 @@ def _print_provenance(console: Console, answer: Answer) -> None:
     rows = []
     # A price plays no part in an answer that did not ask for one.
     silent = () if answer.question.price_per_hour is not None else ("price.", "compute.peak")
-    for figure in answer.question.hardware.provenance():
-        if figure["key"].startswith(silent) and figure["source"] != "set by hand":
+    for figure in answer.question.hardware.provenance:
+        if figure.key.startswith(silent) and figure.source != "set by hand":
             continue
-        by_hand = figure["source"] == "set by hand"
-        carried = figure["source"].startswith("calibration ")
-        if figure["log_sd"] or figure["estimate"] or by_hand or carried:
-            sure = f"x {math.exp(figure['log_sd']):.2f}" if figure["log_sd"] else ""
-            rows.append([figure["key"], figure["text"], sure, figure["source"]])
+        by_hand = figure.source == "set by hand"
+        carried = figure.source.startswith("calibration ")
+        if figure.log_sd or figure.estimate or by_hand or carried:
+            sure = f"x {math.exp(figure.log_sd):.2f}" if figure.log_sd else ""
+            rows.append([figure.key, figure.text, sure, figure.source])
     print_table(
         console,
         f"Figures of {answer.question.hardware.name} that are fitted, estimated or set by hand "

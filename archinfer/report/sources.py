@@ -5,26 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
-from typing import Any
 
-from archinfer.hardware.profile import Hardware
+from archinfer.hardware.profile import Figure, Hardware
 from archinfer.report.document import PAGE, Block, Cell, Section, Table, Where
 
 BY_HAND = "set by hand"
 
 
-def _unsure(figure: dict[str, Any]) -> bool:
-    carried = figure["source"].startswith("calibration ")
-    return bool(figure["log_sd"] or figure["estimate"] or carried or figure["source"] == BY_HAND)
+def _unsure(figure: Figure) -> bool:
+    carried = figure.source.startswith("calibration ")
+    return bool(figure.log_sd or figure.estimate or carried or figure.source == BY_HAND)
 
 
-def _rows(figures: Sequence[dict[str, Any]]) -> list[tuple[str, str, str, Cell]]:
+def _rows(figures: Sequence[Figure]) -> list[tuple[str, str, str, Cell]]:
     return [
         (
-            f["key"],
-            f["text"],
-            f"x {math.exp(f['log_sd']):.2f}" if f["log_sd"] else "",
-            Cell(f["source"], more=f". {f['note']}" if f["note"] else ""),
+            f.key,
+            f.text,
+            f"x {math.exp(f.log_sd):.2f}" if f.log_sd else "",
+            Cell(f.source, more=f". {f.note}" if f.note else ""),
         )
         for f in figures
     ]
@@ -38,11 +37,9 @@ def provenance(hardware: Hardware, where: Where, silent: tuple[str, ...] = ()) -
         where: media that show the unsure ones.
         silent: beginnings of the keys that play no part in the answer.
     """
-    figures = hardware.provenance()
+    figures = hardware.provenance
     unsure = [
-        f
-        for f in figures
-        if _unsure(f) and (f["source"] == BY_HAND or not f["key"].startswith(silent))
+        f for f in figures if _unsure(f) and (f.source == BY_HAND or not f.key.startswith(silent))
     ]
     headings, align = ("what", "value", "1 sd", "source"), "prrw"
     title = (
@@ -59,7 +56,7 @@ def provenance(hardware: Hardware, where: Where, silent: tuple[str, ...] = ()) -
 
 def caption(hardware: Hardware) -> str:
     """Profile, version, and which of its figures are fitted, estimated or set."""
-    unsure = [f["key"] for f in hardware.provenance() if _unsure(f)]
+    unsure = [f.key for f in hardware.provenance if _unsure(f)]
     text = f"archinfer {version('archinfer')}, profile {hardware.name}."
     if unsure:
         text += f" Fitted, estimated or set by hand: {', '.join(unsure)}."

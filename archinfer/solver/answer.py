@@ -309,7 +309,7 @@ class Answer:
                 {"name": c.name, "kind": c.kind, "text": c.text} for c in constraints(q)
             ],
             "notes": list(self.notes),
-            "provenance": q.hardware.provenance(),
+            "provenance": q.hardware.provenance,
         }
 
     @cached_property

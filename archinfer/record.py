@@ -1,0 +1,239 @@
+"""Records: what the engine returns is its own JSON and its own JSON Schema.
+
+A record is a frozen dataclass that derives from `Record`. Its keys are its fields, or what `KEYS`
+lists: names of fields and properties, in the order of the JSON; `key=path` takes the value
+somewhere else (`hardware=hardware.name`), and `key?` is left out where it is None.
+
+    @dataclass(frozen=True, slots=True)
+    class Ceiling(Record):
+        \"\"\"The fastest that any number of nodes could serve one user.\"\"\"
+
+        KEYS = ("tokens_per_s", "nodes", "bottleneck")
+
+        tokens_per_s: Quantiles
+        nodes: int
+        \"\"\"nodes in use\"\"\"
+        time: TokenTime
+
+        @property
+        def bottleneck(self) -> str:
+            \"\"\"the term with the largest part of the time\"\"\"
+
+`record.to_dict()` is plain JSON data: NaN and infinities are None, records and tuples inside become
+dicts and lists; named tuples such as `Quantiles` become dicts.
+
+`TypeAdapter(Ceiling)` of pydantic makes the JSON Schema: the annotation of a field or of a
+property's result is the type of its key, the docstring under it the description. `Annotated[T,
+As(J)]` where the JSON's type J is not the type T of Python; `Nullable` for a number that may be
+NaN; a number or an array of numbers is a number. Annotations are read when a schema is made, so
+their names must exist in the module. Nothing here imports pydantic.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache, cached_property
+from itertools import pairwise
+from operator import attrgetter
+from textwrap import dedent
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    NamedTuple,
+    NotRequired,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import numpy as np
+from typing_extensions import TypedDict
+
+
+@dataclass(frozen=True)
+class As:
+    """Inside `Annotated`: the type that the JSON has where it is not that of Python."""
+
+    json: Any
+
+    def __get_pydantic_core_schema__(self, _: Any, handler: Any) -> Any:
+        return handler.generate_schema(self.json)
+
+
+@dataclass(frozen=True)
+class Described:
+    """Inside `Annotated`: what the JSON Schema says of a key."""
+
+    text: str
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> Any:
+        return handler(core) | {"description": self.text}
+
+
+Nullable = Annotated[float, As(float | None)]
+"""A number; NaN or infinite, in JSON null, where it does not exist."""
+
+
+class Record:
+    """Base of the frozen dataclasses that commands print; see the module."""
+
+    __slots__ = ()
+    KEYS: ClassVar[tuple[str, ...]] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as plain JSON data."""
+        kind: Any = type(self)
+        found = ((key, plain(key.get(self))) for key in keys(kind))
+        return {k.name: value for k, value in found if not (k.optional and value is None)}
+
+    def __init_subclass__(cls) -> None:
+        """Keep the `repr` below: a dataclass writes none where its class has one."""
+        cls.__repr__ = Record.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        """One short line: the fields that are single values, as far as they fit."""
+        named = ((f.name, getattr(self, f.name)) for f in fields(cast(Any, self)))
+        text = ", ".join(
+            f"{name}={value:.5g}" if isinstance(value, float) else f"{name}={value!r}"
+            for name, value in named
+            if isinstance(value, str | int | float)
+        )
+        return f"{type(self).__name__}({text if len(text) < 100 else text[:97] + '...'})"
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
+        return as_record(cls, handler)
+
+
+class Quantiles(NamedTuple):
+    """5 %, 50 % and 95 %; null where the model does not fit."""
+
+    p05: Annotated[Any, As(float | None)]
+    p50: Annotated[Any, As(float | None)]
+    p95: Annotated[Any, As(float | None)]
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
+        return as_record(cls, handler)
+
+
+class Ends(NamedTuple):
+    """Both ends of a range; null where nothing is in it."""
+
+    low: Nullable
+    high: Nullable
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
+        return as_record(cls, handler)
+
+
+def as_record(kind: Any, handler: Any) -> Any:
+    """The schema of a record's class: that of its keys."""
+    return handler.generate_schema(_keyed(kind))
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON data: records are dicts, arrays and tuples lists, NaN and infinity None."""
+    if isinstance(value, Record):
+        return value.to_dict()
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    if isinstance(value, Mapping):
+        return {key: plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if isinstance(value, np.generic | np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+class Key(NamedTuple):
+    """One key of a record's JSON: its name, where its value is, whether None leaves it out."""
+
+    name: str
+    path: str
+    optional: bool
+
+    def get(self, record: Record) -> Any:
+        """The value in `record`."""
+        return attrgetter(self.path)(record)
+
+
+@cache
+def keys(record: Any) -> tuple[Key, ...]:
+    """The keys of a class of records."""
+    if issubclass(record, Record):
+        names = record.KEYS or tuple(f.name for f in fields(record))
+    else:
+        names = record._fields
+    found = []
+    for entry in names:
+        name, _, path = entry.partition("=")
+        optional = name.endswith("?")
+        name = name.removesuffix("?")
+        found.append(Key(name, path or name, optional))
+    return tuple(found)
+
+
+@cache
+def _keyed(record: Any) -> Any:
+    """The keys of a record as a TypedDict, which pydantic reads."""
+    found: dict[str, Any] = {}
+    for key in keys(record):
+        hint, text = _about(record, key.path)
+        if text:
+            hint = Annotated[hint, Described(" ".join(text.split()))]
+        found[key.name] = NotRequired[hint] if key.optional else hint
+    keyed = TypedDict(record.__name__, found)  # type: ignore[misc]
+    keyed.__doc__ = inspect.getdoc(record)
+    return keyed
+
+
+def _about(owner: Any, path: str) -> tuple[Any, str | None]:
+    """Type and description of what a path leads to."""
+    name, _, rest = path.partition(".")
+    member = inspect.getattr_static(owner, name, None)
+    function = getattr(member, "fget", None) or getattr(member, "func", None)
+    if isinstance(member, property | cached_property) and function is not None:
+        hint = get_type_hints(function, include_extras=True)["return"]
+        text = inspect.getdoc(function)
+    else:
+        hint = get_type_hints(owner, include_extras=True)[name]
+        text = next((t[name] for c in owner.__mro__ if name in (t := _field_texts(c))), None)
+    return _about(hint, rest) if rest else (_without_arrays(hint), text)
+
+
+def _without_arrays(hint: Any) -> Any:
+    """One model's type of a field that holds arrays where there are several models."""
+    if get_origin(hint) in (Union, UnionType):
+        return Union[tuple(a for a in get_args(hint) if get_origin(a) is not np.ndarray)]  # noqa: UP007
+    return hint
+
+
+@cache
+def _field_texts(owner: type) -> dict[str, str]:
+    """The docstring under each field, by the field's name."""
+    if owner in (object, tuple):
+        return {}
+    found = {}
+    (node,) = ast.parse(dedent(inspect.getsource(owner))).body
+    assert isinstance(node, ast.ClassDef)
+    for pair in pairwise(node.body):
+        match pair:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                found[name] = inspect.cleandoc(text)
+    return found
