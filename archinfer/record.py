@@ -143,8 +143,8 @@ def as_record(kind: Any, handler: Any) -> Any:
 
 def plain(value: Any) -> Any:
     """`value` as JSON data: records are dicts, arrays and tuples lists, NaN and infinity None."""
-    if isinstance(value, Record):
-        return value.to_dict()
+    if hasattr(value, "to_dict"):
+        return plain(value.to_dict())
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return plain(value._asdict())
     if isinstance(value, Mapping):
