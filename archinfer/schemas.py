@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, RootModel, TypeAdapter
 
+from archinfer.calibration.calibrate import Calibration
 from archinfer.errors import UnknownNameError
 from archinfer.forward.prediction import Predictions
 from archinfer.hardware.profile import Figure, Hardware
@@ -610,165 +611,6 @@ class CompareOutput(BaseModel):
     results: list[CompareRow]
 
 
-class HostOutput(BaseModel):
-    """The machine that was measured."""
-
-    cpu: str
-    cores: int
-    memory_bytes: float
-    date: str
-
-
-class CeilingsOutput(BaseModel):
-    """What all cores of the machine reach together, measured."""
-
-    read_bytes_per_s: float
-    matmul_flops_per_s: float
-
-
-class CoefficientOutput(BaseModel):
-    """A fitted coefficient with its 90 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-class PointOutput(BaseModel):
-    """One shape, measured and predicted."""
-
-    name: str
-    layers: int
-    hidden_size: int
-    experts: int
-    experts_per_token: int
-    context_tokens: int
-    batch: int
-    measured_tokens_per_s: float
-    predicted_tokens_per_s: float
-    error: float = Field(description="predicted over measured - 1")
-
-
-class CalibrateFit(BaseModel):
-    """Shapes that the coefficients were fitted to."""
-
-    points: list[PointOutput]
-    median_error: float
-    spread: float
-
-
-class HeldoutOutput(BaseModel):
-    """Shapes that the fit has not seen."""
-
-    median_error: float
-    worst_error: float
-    points: list[PointOutput]
-
-
-class BandwidthOutput(BaseModel):
-    """Decode of a large model against plain reading, in turns."""
-
-    active_weight_bytes: float
-    decode_bytes_per_s: float
-    read_bytes_per_s: float
-
-
-class RoutedBatch(BaseModel):
-    """Distinct experts that the tokens of one batch hit."""
-
-    batch: int
-    experts_hit: float
-    even: float = Field(description="what even routing would hit")
-
-
-class RoutingOutput(BaseModel):
-    """How evenly routing spreads tokens over experts."""
-
-    experts: int
-    experts_per_token: int
-    evenness: float
-    batches: list[RoutedBatch]
-
-
-class TransferableOutput(BaseModel):
-    """A figure without a unit of time, which carries over to other hardware."""
-
-    name: str
-    value: float
-    used: bool
-    text: str
-
-
-class BlindQuantity(BaseModel):
-    """What a speed says of one quantity of a model, beside the truth."""
-
-    truth: float
-    p05: float | None
-    p50: float | None
-    p95: float | None
-    inside: bool
-    region: tuple[float | None, float | None] = Field(description="range of the solver's region")
-
-
-class BlindModel(BaseModel):
-    """One model that was timed here and inferred from its speed alone."""
-
-    tokens_per_s: float
-    hidden_size: int
-    experts: int
-    in_region: bool
-    total_params: BlindQuantity
-    active_params: BlindQuantity
-    layers: BlindQuantity
-    warnings: list[str]
-
-
-class BlindSummary(BaseModel):
-    """How one quantity was inferred over all models of the blind test."""
-
-    coverage90: float
-    coverage_region: float
-    median_width: float | None
-    prior_width: float | None
-    region_width: float | None
-    information_bits: float | None
-    pinned: bool
-
-
-class BlindOutput(BaseModel):
-    """Models timed here, and inferred from their speed alone."""
-
-    cases: int
-    coverage90: float = Field(description="lowest of the quantities")
-    coverage_region: float
-    median_width: float | None = Field(description="median p95 / p05 of active parameters")
-    quantities: dict[str, BlindSummary]
-    rules: str
-    models: list[BlindModel]
-    skipped: list[str]
-
-
-class CalibrateOutput(BaseModel):
-    """`archinfer calibrate --format json`."""
-
-    host: HostOutput
-    quick: bool
-    seed: int
-    memory_budget_bytes: float
-    rounds: int
-    unrest: float = Field(description="median over 5 % quantile of repeated steps, minus 1")
-    ceilings: CeilingsOutput
-    coefficients: dict[str, CoefficientOutput]
-    fit: CalibrateFit
-    heldout: HeldoutOutput
-    decode_bandwidth_fraction: float = Field(description="of the read ceiling")
-    decode_bandwidth: BandwidthOutput
-    routing: RoutingOutput
-    transferable: list[TransferableOutput]
-    skipped: list[str] = Field(description="shapes that the memory budget left out")
-    blind: BlindOutput | None = Field(description="null without --blind")
-
-
 def _hardware_file() -> dict[str, Any]:
     from archinfer.hardware.schema import Profile
 
@@ -851,7 +693,7 @@ OUTPUTS = {
     "compare": Output("compare MODEL...", CompareOutput),
     "models-show": Output("models show MODEL", ModelOutput),
     "models-list": Output("models list", ModelListOutput),
-    "calibrate": Output("calibrate", CalibrateOutput),
+    "calibrate": Output("calibrate", Calibration),
     "validate": Output("validate", ValidateOutput),
     "hardware-show": Output("hardware show NAME", Hardware),
     "hardware-list": Output("hardware list", HardwareListOutput),

@@ -50,10 +50,11 @@ def main() -> int:
             noisy += 1
             print(f"run {run}, load {load:.1f}: {error}")
             continue
+        held, jitter = found.run.heldout, found.run.jitter
         print(
-            f"run {run}, load {load:.1f}: held-out shapes off by {found.median_error:.1%} in the "
-            f"median, {found.worst_error:.1%} at worst; decode at {found.bandwidth.fraction:.1%} "
-            f"of reading; repeats differ by {found.run.jitter:.0%}",
+            f"run {run}, load {load:.1f}: held-out shapes off by {held.median_error:.1%} in the "
+            f"median, {held.worst_error:.1%} at worst; decode at {found.bandwidth.fraction:.1%} "
+            f"of reading; repeats differ by {jitter:.0%}",
             flush=True,
         )
         try:
@@ -62,16 +63,16 @@ def main() -> int:
             noisy += 1
             print(f"  {error}")
             continue
-        print(f"  region holds {tested.coverage_region:.0%} of {len(tested.cases)} models")
+        print(f"  region holds {tested.coverage_region:.0%} of {tested.cases} models")
         for name in ("total_params", "active_params", "layers"):
-            s = tested.summary(name)
+            s = tested.quantities[name]
             print(
                 f"  {name:14} inside 90 %: {s.coverage90:.0%}, width x {s.median_width:.2f} "
                 f"(before x {s.prior_width:.2f}), {s.information_bits:.2f} bits; region: "
                 f"{s.coverage_region:.0%}, x {s.region_width:.2f}",
                 flush=True,
             )
-        active = tested.summary("active_params")
+        active = tested.quantities["active_params"]
         good += (
             tested.to_dict()["coverage90"] >= COVERAGE
             and tested.coverage_region >= COVERAGE

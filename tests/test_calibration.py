@@ -27,7 +27,7 @@ from archinfer.calibration.design import (
     point_bytes,
 )
 from archinfer.calibration.fit import CONSTANTS, fit_machine, pass_time, predictions
-from archinfer.calibration.host import Host, profile_data, profile_hardware, profile_text
+from archinfer.calibration.host import Ceilings, Host, profile_data, profile_hardware, profile_text
 from archinfer.calibration.measure import Settings
 from archinfer.calibration.moe import Counters, Decoder, MoEConfig, Weights
 from archinfer.calibration.scaled import HEAD
@@ -48,7 +48,7 @@ TRUTH = {
     "fixed_time_per_expert": 22e-6,
     "fixed_time_per_token": 300e-6,
 }
-HOST = Host("a processor", 2, 1, 24e9, "2026-01-02", "archinfer calibrate", 20e9, 150e9)
+HOST = Host("a processor", 2, 1, 24e9, "2026-01-02", "archinfer calibrate", Ceilings(20e9, 150e9))
 MACHINE = profile_hardware(profile_data(HOST)).with_constants(TRUTH)
 READ, FLOPS = 20e9, 150e9
 
@@ -162,7 +162,7 @@ def test_one_disturbed_timing_does_not_pull_the_fit() -> None:
 def test_coefficients_are_seconds_behind_the_efficiencies() -> None:
     points = plan(4e9, quick=True).points
     fit = fit_machine(profile_hardware(profile_data(HOST)), points, times(points, 0.0))
-    found = fit.coefficients()
+    found = fit.coefficients
     assert found["seconds_per_weight_byte"].value == pytest.approx(1 / (0.82 * 20e9), rel=0.02)
     assert found["seconds_per_kv_byte"].value == pytest.approx(1 / (0.3 * 20e9), rel=0.02)
     assert found["seconds_per_expert_call"].value == pytest.approx(22e-6, rel=0.05)
@@ -516,8 +516,8 @@ def test_a_wrong_speed_is_not_found() -> None:
     speed = 1.0 / float(pass_time(machine, Point(config, blind.SCALED.context_tokens)).total)
     right = blind.ask(machine, config, speed)
     wrong = blind.ask(machine, config, 3.0 * speed)
-    assert right.in_region and right.quantities["active_params"].inside
-    assert not wrong.in_region and not wrong.quantities["active_params"].inside
+    assert right.in_region and right.active_params.inside
+    assert not wrong.in_region and not wrong.active_params.inside
 
 
 def test_drawn_models_obey_the_stated_rules() -> None:
@@ -540,16 +540,16 @@ def test_drawn_models_obey_the_stated_rules() -> None:
 
 
 def test_one_seed_draws_one_sequence_of_models() -> None:
-    one, other = (blind.blind_test(Settings(seed=s), 2, FakeBench()).cases for s in (7, 7))
+    one, other = (blind.blind_test(Settings(seed=s), 2, FakeBench()).models for s in (7, 7))
     assert [c.config for c in one] == [c.config for c in other]
-    third = blind.blind_test(Settings(seed=8), 2, FakeBench()).cases
+    third = blind.blind_test(Settings(seed=8), 2, FakeBench()).models
     assert [c.config for c in one] != [c.config for c in third]
 
 
 def test_blind_models_beyond_the_budget_are_left_out_and_named() -> None:
     bench = FakeBench()
     tested = blind.blind_test(Settings(memory_bytes=2.5e9), 20, bench)
-    assert len(tested.cases) == 20 and len(bench.built_bytes) > 2
+    assert len(tested.models) == 20 and len(bench.built_bytes) > 2
     assert max(bench.built_bytes) <= 2.5e9
 
 
@@ -625,8 +625,11 @@ def test_the_real_machine_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     found = calibrate(
         Settings(memory_bytes=4e8, rounds_s=0.0, bandwidth_s=0.0, points=tuple(points))
     )
-    assert len(found.run.fitted) == 7 and len(found.run.heldout) == 2
-    assert found.run.host.read_bytes_per_s > 0 and found.run.host.matmul_flops_per_s > 0
+    assert len(found.run.fitted.points) == 7 and len(found.run.heldout.points) == 2
+    assert (
+        found.run.host.ceilings.read_bytes_per_s > 0
+        and found.run.host.ceilings.matmul_flops_per_s > 0
+    )
     assert found.hardware.name == "host" and found.run.rounds >= 1
     assert 0.5 < found.routing.evenness <= 1.0
 
@@ -670,6 +673,6 @@ def test_a_run_goes_on_once_before_it_is_refused() -> None:
                 yield point
 
     found = calibrate(Settings(quick=True), Noisy())
-    assert found.worst_error < 0.05
-    assert len(found.run.fitted) + len(found.run.heldout) == len(points)
+    assert found.run.heldout.worst_error < 0.05
+    assert len(found.run.fitted.points) + len(found.run.heldout.points) == len(points)
     assert bench.closed == 0

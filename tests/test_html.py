@@ -333,7 +333,7 @@ def test_measured_pages_open_with_how_far_off_they_are() -> None:
     assert "made up" in validate_page(_validated())
     found = _calibrated()
     told = lead(calibrate_page(found))
-    assert f"{found.median_error:.1%}" in told["How sure"]
+    assert f"{found.run.heldout.median_error:.1%}" in told["How sure"]
     assert "Seconds" in told["Stays here"]
 
 

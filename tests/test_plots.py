@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from archinfer import catalogue
 from archinfer.calibration import calibrate as calibration
 from archinfer.calibration.design import plan
-from archinfer.calibration.fit import Prediction as Timing
+from archinfer.calibration.fit import Timing
+from archinfer.calibration.host import Ceilings
+from archinfer.calibration.measure import FittedShapes, HeldoutShapes
 from archinfer.errors import InputError
 from archinfer.fitting.validation import Prediction as Published
 from archinfer.fitting.validation import Validation
@@ -334,11 +336,11 @@ def test_calibration_shows_residuals_and_roofline() -> None:
     rate = {p: 100.0 + 10.0 * i for i, p in enumerate(points)}
     fitted = tuple(Timing(p, rate[p], 1.1 * rate[p]) for p in points if not p.heldout)
     heldout = tuple(Timing(p, rate[p], 0.8 * rate[p]) for p in points if p.heldout)
-    host = SimpleNamespace(
-        cpu="a CPU", cores=2, date="2026-01-01", read_bytes_per_s=1e10, matmul_flops_per_s=1e11
+    host = SimpleNamespace(cpu="a CPU", cores=2, date="2026-01-01", ceilings=Ceilings(1e10, 1e11))
+    run = SimpleNamespace(
+        fitted=FittedShapes(fitted, 0.1), heldout=HeldoutShapes(heldout), host=host, rounds=3
     )
-    run = SimpleNamespace(fitted=fitted, heldout=heldout, host=host, rounds=3)
-    found = SimpleNamespace(run=run, median_error=0.2)
+    found = SimpleNamespace(run=run)
     chart = calibrate_chart(found)  # type: ignore[arg-type]
     measured, residuals, roofline = chart.panels
     assert measured.x.label == "measured tokens/s of one sequence"

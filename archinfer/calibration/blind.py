@@ -7,8 +7,9 @@ and `infer` see the speed, the context and the host's profile, nothing else.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from archinfer.hardware.profile import Hardware
 from archinfer.inference.infer import infer
 from archinfer.inference.posterior import Posterior
 from archinfer.inference.statistics import quantiles
+from archinfer.record import As, Nullable, Record
 from archinfer.solver.question import Question
 from archinfer.solver.region import Region, solve
 
@@ -33,82 +35,78 @@ QUICK_S, FULL_S = 12.0, 45.0
 """Seconds of timing a group."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inferred:
-    """What a speed says of one quantity of one model, beside the truth."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Inferred(Record):
+    """What a speed says of one quantity of a model, beside the truth."""
+
+    KEYS = ("truth", "p05", "p50", "p95", "inside", "region")
 
     truth: float
-    p05: float
-    p50: float
-    p95: float
+    p05: Nullable
+    p50: Nullable
+    p95: Nullable
     prior_p05: float
     """Before the speed was seen."""
     prior_p95: float
     information_bits: float
     """What the speed taught."""
-    low: float
-    """Of the solver's region."""
-    high: float
+    region: Annotated[tuple[float, float], As(tuple[float | None, float | None])]
+    """range of the solver's region"""
 
     @property
     def inside(self) -> bool:
-        """Whether the truth lies in the 90 % interval."""
+        """whether the truth lies in the 90 % interval"""
         return self.p05 <= self.truth <= self.p95
 
     @property
     def inside_region(self) -> bool:
         """Whether the truth lies in the region's range."""
-        return self.low <= self.truth <= self.high
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON keys of one quantity of `blind.models[]`."""
-        levels = {"truth": self.truth, "p05": self.p05, "p50": self.p50, "p95": self.p95}
-        return levels | {"inside": self.inside, "region": [self.low, self.high]}
+        return self.region[0] <= self.truth <= self.region[1]
 
 
-@dataclass(frozen=True, slots=True)
-class BlindCase:
+@dataclass(frozen=True, slots=True, repr=False)
+class BlindModel(Record):
     """One model that was timed here and inferred from its speed alone."""
+
+    KEYS = (
+        "tokens_per_s",
+        "hidden_size=config.hidden_size",
+        "experts=config.experts",
+        "in_region",
+        *QUANTITIES,
+        "warnings",
+    )
 
     config: MoEConfig
     tokens_per_s: float
-    """As measured."""
+    """as measured"""
     in_region: bool
-    """Whether the region contains it, all quantities together."""
-    quantities: dict[str, Inferred]
+    """whether the region contains it, all quantities together"""
+    total_params: Inferred
+    active_params: Inferred
+    layers: Inferred
     warnings: tuple[str, ...] = ()
-    """Of the posterior."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON keys of `blind.models[]`."""
-        return {
-            "tokens_per_s": self.tokens_per_s,
-            "hidden_size": self.config.hidden_size,
-            "experts": self.config.experts,
-            "in_region": self.in_region,
-            **{name: quantity.to_dict() for name, quantity in self.quantities.items()},
-            "warnings": list(self.warnings),
-        }
+    """of the posterior"""
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """How one quantity was inferred over all models."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Summary(Record):
+    """How one quantity was inferred over all models of the blind test."""
 
     coverage90: float
-    """Part of the models whose truth lies in the posterior's 90 % interval."""
+    """part of the models whose truth lies in the posterior's 90 % interval"""
     coverage_region: float
-    """In the range of the solver's region."""
-    median_width: float
-    """Median p95 / p05."""
-    prior_width: float
-    """The same before the speed was seen."""
-    region_width: float
-    """Median high / low of the region."""
-    information_bits: float
-    """Median of what the speed taught."""
+    """in the range of the solver's region"""
+    median_width: Nullable
+    """median p95 / p05"""
+    prior_width: Nullable
+    """the same before the speed was seen"""
+    region_width: Nullable
+    """median high / low of the region"""
+    information_bits: Nullable
+    """median of what the speed taught"""
     pinned: bool
-    """Within a factor of PINNED, and by the speed rather than the prior."""
+    """within a factor of 2, and by the speed rather than the prior"""
 
     @classmethod
     def of(cls, quantities: Sequence[Inferred]) -> Summary:
@@ -120,45 +118,57 @@ class Summary:
             float(np.mean([q.inside_region for q in quantities])),
             width,
             float(np.median([q.prior_p95 / q.prior_p05 for q in quantities])),
-            float(np.median([q.high / q.low for q in quantities])),
+            float(np.median([q.region[1] / q.region[0] for q in quantities])),
             bits,
             width <= PINNED and bits >= 1.0,
         )
 
 
-@dataclass(frozen=True)
-class BlindTest:
+@dataclass(frozen=True, repr=False)
+class BlindTest(Record):
     """Models timed here, and inferred from their speed alone."""
 
-    cases: tuple[BlindCase, ...]
+    KEYS = (
+        "cases",
+        "coverage90",
+        "coverage_region",
+        "median_width",
+        "quantities",
+        "rules=scaled.rules_text",
+        "models",
+        "skipped",
+    )
+
+    models: tuple[BlindModel, ...]
     skipped: tuple[str, ...]
-    """Models drawn that the memory budget does not hold, in words."""
+    """models drawn that the memory budget does not hold"""
     scaled: Scaled
     """The family."""
 
-    def summary(self, quantity: str) -> Summary:
-        """One quantity over all cases."""
-        return Summary.of([c.quantities[quantity] for c in self.cases])
+    @property
+    def cases(self) -> int:
+        """number of models"""
+        return len(self.models)
+
+    @cached_property
+    def quantities(self) -> dict[str, Summary]:
+        """each quantity over all models"""
+        return {name: Summary.of([getattr(m, name) for m in self.models]) for name in QUANTITIES}
+
+    @property
+    def coverage90(self) -> float:
+        """lowest of the quantities"""
+        return min(s.coverage90 for s in self.quantities.values())
 
     @property
     def coverage_region(self) -> float:
-        """Part of the models that the region contains, all quantities together."""
-        return float(np.mean([c.in_region for c in self.cases]))
+        """part of the models that the region contains, all quantities together"""
+        return float(np.mean([m.in_region for m in self.models]))
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON keys of `blind`: `coverage90` is the lowest of the three quantities,
-        `median_width` that of the active parameters."""
-        summaries = {name: self.summary(name) for name in QUANTITIES}
-        return {
-            "cases": len(self.cases),
-            "coverage90": min(s.coverage90 for s in summaries.values()),
-            "coverage_region": self.coverage_region,
-            "median_width": summaries["active_params"].median_width,
-            "quantities": {name: asdict(s) for name, s in summaries.items()},
-            "rules": self.scaled.text(),
-            "models": [c.to_dict() for c in self.cases],
-            "skipped": list(self.skipped),
-        }
+    @property
+    def median_width(self) -> Nullable:
+        """median p95 / p05 of active parameters"""
+        return self.quantities["active_params"].median_width
 
 
 def blind_test(
@@ -198,7 +208,7 @@ def blind_test(
         else:
             points.append(point)
     budget_s = QUICK_S if settings.quick else FULL_S
-    inferred: list[BlindCase] = []
+    inferred: list[BlindModel] = []
     with opened(HostBench() if bench is None else bench, design.buffer_bytes) as machine:
         for group in _groups(points, room):
 
@@ -249,7 +259,7 @@ def question_for(hardware: Hardware, tokens_per_s: float, scaled: Scaled) -> Que
 
 def ask(
     hardware: Hardware, config: MoEConfig, tokens_per_s: float, scaled: Scaled = SCALED
-) -> BlindCase:
+) -> BlindModel:
     """Hand a speed to the solver and to the posterior, and hold the truth beside the answers."""
     question = question_for(hardware, tokens_per_s, scaled)
     region = solve(question)
@@ -266,12 +276,13 @@ def ask(
     truth = {name: float(getattr(shape, name)) for name in QUANTITIES}
     total, active, layers = (np.array([truth[name]]) for name in QUANTITIES)
     inside = region.contains(total, active, layers, np.array([1.0]), question.weights[0])
-    return BlindCase(
+    inferred = {n: _inferred(n, value, region, posterior) for n, value in truth.items()}
+    return BlindModel(
         config,
         tokens_per_s,
         bool(inside[0]),
-        {name: _inferred(name, value, region, posterior) for name, value in truth.items()},
-        posterior.warnings if posterior.possible else (posterior.reason,),
+        **inferred,
+        warnings=posterior.warnings if posterior.possible else (posterior.reason,),
     )
 
 
@@ -290,4 +301,4 @@ def _inferred(name: str, truth: float, region: Region, posterior: Posterior) -> 
         p05, p50, p95, bits = m.p05, m.p50, m.p95, m.speed_bits
         draws, weights = posterior.with_nodes
         prior_p05, prior_p95 = map(float, quantiles(getattr(draws, name), weights, (0.05, 0.95)))
-    return Inferred(truth, p05, p50, p95, prior_p05, prior_p95, bits, low, high)
+    return Inferred(truth, p05, p50, p95, prior_p05, prior_p95, bits, (low, high))

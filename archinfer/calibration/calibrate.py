@@ -8,24 +8,22 @@ result but a `MeasurementError`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from archinfer.calibration.bench import Bench, HostBench, low, opened
+from archinfer.calibration.blind import BlindTest
 from archinfer.calibration.design import BITS, Point, bandwidth_config, plan, routing_config
-from archinfer.calibration.fit import Prediction
 from archinfer.calibration.host import profile_hardware, profile_text
 from archinfer.calibration.measure import Progress, Run, Settings, enough, run_shapes
 from archinfer.calibration.moe import Counters, Decoder, MoEConfig, Weights
 from archinfer.calibration.transfer import Transferable
 from archinfer.hardware.profile import Hardware
 from archinfer.physics.workload import experts_hit
-
-if TYPE_CHECKING:
-    from archinfer.calibration.blind import BlindTest
+from archinfer.record import Record
 
 ROUTING_BATCHES = (2, 4, 8, 16, 32)
 BANDWIDTH_CONTEXT = 64
@@ -33,50 +31,69 @@ BANDWIDTH_STEPS = 3
 BANDWIDTH_ROUNDS_LEAST = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Routing:
-    """Distinct experts that batches hit, counted, beside the formula of even routing."""
+@dataclass(frozen=True, slots=True, repr=False)
+class RoutedBatch(Record):
+    """Distinct experts that the tokens of one batch hit."""
+
+    batch: int
+    experts_hit: float
+    even: float
+    """what even routing would hit"""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Routing(Record):
+    """How evenly routing spreads tokens over experts."""
 
     experts: int
     experts_per_token: int
-    batches: tuple[tuple[int, float, float], ...]
-    """(batch, counted, even) each."""
     evenness: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON keys of `routing`."""
-        return {
-            "experts": self.experts,
-            "experts_per_token": self.experts_per_token,
-            "evenness": self.evenness,
-            "batches": [
-                {"batch": b, "experts_hit": hit, "even": even} for b, hit, even in self.batches
-            ],
-        }
+    batches: tuple[RoutedBatch, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Bandwidth:
-    """Decode of one large model against reading, in turns."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Bandwidth(Record):
+    """Decode of a large model against plain reading, in turns."""
+
+    KEYS = ("active_weight_bytes", "decode_bytes_per_s", "read_bytes_per_s")
 
     active_weight_bytes: float
-    """That one step reads."""
+    """that one step reads"""
     decode_bytes_per_s: float
-    """Weight bytes over time of a step."""
+    """weight bytes over time of a step"""
     read_bytes_per_s: float
-    """Of the fastest kernel that reads as many bytes, within the buffer."""
+    """of the fastest kernel that reads as many bytes, within the buffer"""
     jitter: float = 0.0
     """How much slower the median step was than the one that counts."""
 
     @property
     def fraction(self) -> float:
-        """Part of the read ceiling that decode reaches."""
+        """of the read ceiling"""
         return self.decode_bytes_per_s / self.read_bytes_per_s
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """What was measured and fitted."""
+@dataclass(frozen=True, repr=False)
+class Calibration(Record):
+    """This machine, measured and fitted."""
+
+    KEYS = (
+        "host=run.host",
+        "quick=settings.quick",
+        "seed=settings.seed",
+        "memory_budget_bytes=settings.memory_bytes",
+        "rounds=run.rounds",
+        "unrest=run.jitter",
+        "ceilings=run.host.ceilings",
+        "coefficients=run.fit.coefficients",
+        "fit=run.fitted",
+        "heldout=run.heldout",
+        "decode_bandwidth_fraction=bandwidth.fraction",
+        "decode_bandwidth=bandwidth",
+        "routing",
+        "transferable=transferable.rows",
+        "skipped",
+        "blind",
+    )
 
     run: Run
     """Timed shapes and fitted constants."""
@@ -84,7 +101,7 @@ class Calibration:
     routing: Routing
     transferable: Transferable
     skipped: tuple[str, ...]
-    """Names of shapes that the memory budget left out."""
+    """shapes that the memory budget left out"""
     settings: Settings
     """What was asked."""
     data: Mapping[str, Any]
@@ -92,84 +109,12 @@ class Calibration:
     hardware: Hardware
     """The profile read back from it."""
     blind: BlindTest | None = None
-    """The blind test, where it was run."""
-
-    @property
-    def median_error(self) -> float:
-        """Median absolute error of held-out speeds."""
-        return _median_error(self.run.heldout)
-
-    @property
-    def worst_error(self) -> float:
-        """Largest absolute error of held-out speeds."""
-        return max(abs(p.error) for p in self.run.heldout)
+    """null without --blind"""
 
     @property
     def profile(self) -> str:
         """The profile as YAML text."""
         return profile_text(self.data)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `archinfer calibrate`."""
-        run, host = self.run, self.run.host
-        return {
-            "host": {
-                "cpu": host.cpu,
-                "cores": host.cores,
-                "memory_bytes": host.memory_bytes,
-                "date": host.date,
-            },
-            "quick": self.settings.quick,
-            "seed": self.settings.seed,
-            "memory_budget_bytes": self.settings.memory_bytes,
-            "rounds": run.rounds,
-            "unrest": run.jitter,
-            "ceilings": {
-                "read_bytes_per_s": host.read_bytes_per_s,
-                "matmul_flops_per_s": host.matmul_flops_per_s,
-            },
-            "coefficients": {n: asdict(c) for n, c in run.fit.coefficients().items()},
-            "fit": {
-                "points": [_point_dict(p) for p in run.fitted],
-                "median_error": _median_error(run.fitted),
-                "spread": run.fit.spread,
-            },
-            "heldout": {
-                "median_error": self.median_error,
-                "worst_error": self.worst_error,
-                "points": [_point_dict(p) for p in run.heldout],
-            },
-            "decode_bandwidth_fraction": self.bandwidth.fraction,
-            "decode_bandwidth": {
-                "active_weight_bytes": self.bandwidth.active_weight_bytes,
-                "decode_bytes_per_s": self.bandwidth.decode_bytes_per_s,
-                "read_bytes_per_s": self.bandwidth.read_bytes_per_s,
-            },
-            "routing": self.routing.to_dict(),
-            "transferable": [asdict(row) for row in self.transferable.rows()],
-            "skipped": list(self.skipped),
-            "blind": None if self.blind is None else self.blind.to_dict(),
-        }
-
-
-def _point_dict(p: Prediction) -> dict[str, Any]:
-    c = p.point.config
-    return {
-        "name": p.point.name,
-        "layers": c.layers,
-        "hidden_size": c.hidden_size,
-        "experts": c.experts,
-        "experts_per_token": c.experts_per_token,
-        "context_tokens": p.point.context_tokens,
-        "batch": p.point.batch,
-        "measured_tokens_per_s": p.measured_tokens_per_s,
-        "predicted_tokens_per_s": p.predicted_tokens_per_s,
-        "error": p.error,
-    }
-
-
-def _median_error(timed: Sequence[Prediction]) -> float:
-    return float(np.median([abs(p.error) for p in timed]))
 
 
 def calibrate(
@@ -221,8 +166,10 @@ def count_routing(bench: Bench, steps: int, seed: int) -> Routing:
     config = routing_config()
     experts, top_k = config.experts, config.experts_per_token
     counted = [(b, bench.experts_hit(config, b, steps, seed)) for b in ROUTING_BATCHES]
-    batches = tuple((b, hit, float(experts_hit(experts, top_k, b))) for b, hit in counted)
-    return Routing(experts, top_k, batches, evenness(experts, top_k, counted))
+    batches = tuple(
+        RoutedBatch(b, hit, float(experts_hit(experts, top_k, b))) for b, hit in counted
+    )
+    return Routing(experts, top_k, evenness(experts, top_k, counted), batches)
 
 
 def evenness(experts: int, experts_per_token: int, counted: Sequence[tuple[int, float]]) -> float:

@@ -21,6 +21,7 @@ from archinfer.models.shape import FloatArray
 from archinfer.physics.decode import Z90, decode_time
 from archinfer.physics.mapping import Placement
 from archinfer.physics.terms import TokenTime
+from archinfer.record import Record
 
 CONSTANTS: Final[dict[str, tuple[float, float]]] = {
     "bandwidth_efficiency": (0.5, 1.5),
@@ -36,18 +37,31 @@ SPREAD_FLOOR = 0.01
 """Smallest spread of timings that is believed, natural logarithm."""
 
 
-@dataclass(frozen=True, slots=True)
-class Coefficient:
-    """One figure with its 90 % interval."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Coefficient(Record):
+    """A fitted figure with its 90 % interval."""
 
     value: float
     low: float
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """Speed of one sequence as measured and as the fitted constants predict it."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Timing(Record):
+    """Speed of one sequence of a shape, as measured and as the fitted constants predict it."""
+
+    KEYS = (
+        "name=point.name",
+        "layers=point.config.layers",
+        "hidden_size=point.config.hidden_size",
+        "experts=point.config.experts",
+        "experts_per_token=point.config.experts_per_token",
+        "context_tokens=point.context_tokens",
+        "batch=point.batch",
+        "measured_tokens_per_s",
+        "predicted_tokens_per_s",
+        "error",
+    )
 
     point: Point
     measured_tokens_per_s: float
@@ -55,7 +69,7 @@ class Prediction:
 
     @property
     def error(self) -> float:
-        """Predicted over measured, minus 1."""
+        """predicted over measured, minus 1"""
         return self.predicted_tokens_per_s / self.measured_tokens_per_s - 1.0
 
 
@@ -86,8 +100,9 @@ class MachineFit:
         values, sd = np.exp(self.log_values), self.log_sd
         return {n: (float(v), sd[n]) for n, v in zip(self.names, values, strict=True)}
 
+    @property
     def coefficients(self) -> dict[str, Coefficient]:
-        """Seconds by what they are paid for, with 90 % intervals, and the efficiencies behind."""
+        """seconds by what they are paid for, and the efficiencies behind"""
         h = self.hardware
         peak = float(h.bandwidth_bytes_per_s * h.read_fraction)
 
@@ -117,12 +132,12 @@ def pass_time(hardware: Hardware, point: Point) -> TokenTime:
 
 def predictions(
     hardware: Hardware, points: Sequence[Point], seconds: Sequence[float]
-) -> list[Prediction]:
+) -> tuple[Timing, ...]:
     """Measured and predicted speed of every point."""
-    return [
-        Prediction(point, 1.0 / s, 1.0 / float(pass_time(hardware, point).total))
+    return tuple(
+        Timing(point, 1.0 / s, 1.0 / float(pass_time(hardware, point).total))
         for point, s in zip(points, seconds, strict=True)
-    ]
+    )
 
 
 def fit_machine(

@@ -15,32 +15,42 @@ from archinfer.fitting.profile import yaml_text
 from archinfer.hardware.profile import Hardware
 from archinfer.hardware.schema import profile_of
 from archinfer.models.shape import FloatArray
+from archinfer.record import Record
 from archinfer.units import format_quantity
 from archinfer.yamlfile import Document
 
 USABLE = 0.9
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
-    """A machine and its ceilings."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Ceilings(Record):
+    """What the machine's memory and arithmetic reach at best."""
+
+    read_bytes_per_s: float
+    """memory bandwidth, of the fastest kernel"""
+    matmul_flops_per_s: float
+    """of a square matrix product"""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Host(Record):
+    """The machine that was measured."""
+
+    KEYS = ("cpu", "cores", "memory_bytes", "date")
 
     cpu: str
-    """Name of the processor."""
+    """name of the processor"""
     cores: int
-    """That this process may use."""
+    """that this process may use"""
     threads: int
-    """That matrix products use, and the readers of the ceilings."""
+    """that matrix products use, and the readers of the ceilings"""
     memory_bytes: float
-    """Main memory."""
+    """main memory"""
     date: str
-    """Day of the measurement, ISO."""
+    """day of the measurement, ISO"""
     command: str
-    """That measured."""
-    read_bytes_per_s: float
-    """Memory bandwidth, of the fastest kernel."""
-    matmul_flops_per_s: float
-    """Of a square matrix product."""
+    """that measured"""
+    ceilings: Ceilings
 
     @property
     def on_threads(self) -> str:
@@ -57,8 +67,7 @@ class Host:
             memory_bytes(),
             datetime.date.today().isoformat(),
             command,
-            read_bytes_per_s,
-            matmul_flops_per_s,
+            Ceilings(read_bytes_per_s, matmul_flops_per_s),
         )
 
 
@@ -109,11 +118,11 @@ def profile_data(
     memory = {
         "capacity": _figure(host.memory_bytes, "bytes", f"as the system reports it, {host.date}"),
         "usable_fraction": _figure(USABLE, source="estimate, the operating system keeps the rest"),
-        "bandwidth": _figure(host.read_bytes_per_s, "bytes_per_s", measured)
+        "bandwidth": _figure(host.ceilings.read_bytes_per_s, "bytes_per_s", measured)
         | {"note": f"Best of several kernels that read a buffer once, on {host.on_threads}."},
         "read_fraction": _figure(1.0, source="the bandwidth was measured by reading"),
     }
-    peak = _figure(host.matmul_flops_per_s, "flops_per_s", measured)
+    peak = _figure(host.ceilings.matmul_flops_per_s, "flops_per_s", measured)
     unused = "estimate, one machine has no links: never used"
     data: dict[str, Any] = {
         "schema_version": 1,

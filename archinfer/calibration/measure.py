@@ -16,10 +16,11 @@ import numpy as np
 
 from archinfer.calibration.bench import Bench, low
 from archinfer.calibration.design import Plan, Point
-from archinfer.calibration.fit import MachineFit, Prediction, fit_machine, predictions
+from archinfer.calibration.fit import MachineFit, Timing, fit_machine, predictions
 from archinfer.calibration.host import Host, profile_data, profile_hardware
 from archinfer.errors import InputError, MeasurementError
 from archinfer.hardware.profile import Hardware
+from archinfer.record import Record
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and the part of it that is done, 0 to 1."""
@@ -68,6 +69,41 @@ class Settings:
         )
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class FittedShapes(Record):
+    """Shapes that the constants were fitted to."""
+
+    KEYS = ("points", "median_error", "spread")
+
+    points: tuple[Timing, ...]
+    spread: float
+    """standard deviation of log(time) that the constants do not explain"""
+
+    @property
+    def median_error(self) -> float:
+        """median absolute error of their speeds"""
+        return float(np.median([abs(p.error) for p in self.points]))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class HeldoutShapes(Record):
+    """Shapes that the fit has not seen."""
+
+    KEYS = ("median_error", "worst_error", "points")
+
+    points: tuple[Timing, ...]
+
+    @property
+    def median_error(self) -> float:
+        """median absolute error of their speeds"""
+        return float(np.median([abs(p.error) for p in self.points]))
+
+    @property
+    def worst_error(self) -> float:
+        """largest absolute error of any"""
+        return max(abs(p.error) for p in self.points)
+
+
 @dataclass(frozen=True)
 class Run:
     """What was timed and fitted."""
@@ -78,16 +114,14 @@ class Run:
     """Of one step, by shape."""
     fit: MachineFit
     """The constants."""
-    fitted: tuple[Prediction, ...]
-    """Measured and predicted speeds of the shapes of the fit."""
-    heldout: tuple[Prediction, ...]
-    """The same of the shapes that the fit has not seen."""
+    fitted: FittedShapes
+    heldout: HeldoutShapes
     spread: float
     """Standard deviation of log(time) about the fit, held-out shapes included."""
     rounds: int
     """Rounds of timings."""
     jitter: float
-    """Median over 5 % quantile of repeated steps, minus 1; median over shapes."""
+    """median over 5 % quantile of repeated steps, minus 1; median over shapes"""
     data: Mapping[str, Any]
     """The profile as YAML data."""
     hardware: Hardware
@@ -195,19 +229,18 @@ def _fitted(timings: _Timings, design: Sequence[Point], settings: Settings) -> R
     held_points = [p for p in design if p.heldout]
     fit_s, held_s = ([seconds[p] for p in points] for points in (fit_points, held_points))
     fit = fit_machine(profile_hardware(profile_data(host)), fit_points, fit_s)
-    heldout = predictions(fit.hardware, held_points, held_s)
+    heldout = HeldoutShapes(predictions(fit.hardware, held_points, held_s))
     check(heldout, jitter)
     # What the constants do not explain, of shapes seen and unseen together.
-    errors = np.log([1.0 + p.error for p in heldout])
+    errors = np.log([1.0 + p.error for p in heldout.points])
     spread = float(
         np.sqrt((fit.spread**2 * len(fit_points) + float(errors @ errors)) / len(design))
     )
-    off = np.abs([p.error for p in heldout])
     note = {
         "command": settings.command,
         "observations": len(fit_points),
         "residual": f"rms {fit.spread:.3f} in natural logarithm; {len(held_points)} held-out "
-        f"shapes: median error {np.median(off):.1%}, worst {np.max(off):.1%}",
+        f"shapes: median error {heldout.median_error:.1%}, worst {heldout.worst_error:.1%}",
         "note": f"{timings.rounds} rounds, seed {settings.seed}, 5 % quantile of times.",
     }
     data = profile_data(host, fit.constants, spread, fit.log_covariance, note)
@@ -216,8 +249,8 @@ def _fitted(timings: _Timings, design: Sequence[Point], settings: Settings) -> R
         host,
         seconds,
         fit,
-        tuple(predictions(hardware, fit_points, fit_s)),
-        tuple(predictions(hardware, held_points, held_s)),
+        FittedShapes(predictions(hardware, fit_points, fit_s), fit.spread),
+        HeldoutShapes(predictions(hardware, held_points, held_s)),
         spread,
         timings.rounds,
         jitter,
@@ -226,14 +259,13 @@ def _fitted(timings: _Timings, design: Sequence[Point], settings: Settings) -> R
     )
 
 
-def check(heldout: Sequence[Prediction], jitter: float) -> None:
+def check(heldout: HeldoutShapes, jitter: float) -> None:
     """Refuse a fit that does not predict.
 
     Raises:
         MeasurementError: median or worst error too large.
     """
-    errors = [abs(p.error) for p in heldout]
-    median, worst = float(np.median(errors)), max(errors)
+    median, worst = heldout.median_error, heldout.worst_error
     if median <= HELDOUT_MEDIAN and worst <= HELDOUT_WORST:
         return
     raise MeasurementError(

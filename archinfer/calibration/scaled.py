@@ -69,8 +69,9 @@ class Scaled:
         dense = ClassPrior(0.0, moe.size_mean, moe.size_sd, moe.depth, moe.per_layer)
         return ShapePrior(dense, moe, ((self.rules.attention, 1.0),))
 
-    def text(self) -> str:
-        """The rules in words."""
+    @property
+    def rules_text(self) -> str:
+        """the family in words"""
         h = self.habits
         return (
             f"multi-query attention with heads of {HEAD}, vocabulary "

@@ -14,16 +14,18 @@ from archinfer.errors import FileError
 from archinfer.hardware.profile import Figure
 from archinfer.hardware.schema import read_profile
 from archinfer.models.family import COUNTED_KINDS
+from archinfer.record import Record
 from archinfer.solver.question import Question
 
 
-@dataclass(frozen=True, slots=True)
-class TransferRow:
-    """One figure: its value, whether `solve --calibration` uses it, and for what."""
+@dataclass(frozen=True, slots=True, repr=False)
+class TransferRow(Record):
+    """A figure without a unit of time, which carries over to other hardware."""
 
     name: str
     value: float
     used: bool
+    """`solve --calibration` uses it"""
     text: str
 
 
@@ -44,6 +46,7 @@ class Transferable:
     source: str
     """Command, day, machine."""
 
+    @property
     def rows(self) -> tuple[TransferRow, ...]:
         """Every figure, in words."""
         return (

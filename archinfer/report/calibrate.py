@@ -11,7 +11,7 @@ from archinfer.words import seconds
 if TYPE_CHECKING:
     from archinfer.calibration.blind import BlindTest
     from archinfer.calibration.calibrate import Calibration
-    from archinfer.calibration.fit import Coefficient, Prediction
+    from archinfer.calibration.fit import Coefficient, Timing
 
 __all__ = ["point_rows", "print_calibration", "sentences", "tables"]
 
@@ -49,7 +49,7 @@ def _coefficient(name: str, c: Coefficient) -> list[str]:
     return [_COEFFICIENTS[name], _show(name, c.value), _show(name, c.low), _show(name, c.high)]
 
 
-def _point(p: Prediction) -> list[str]:
+def _point(p: Timing) -> list[str]:
     return [
         p.point.name,
         f"{p.measured_tokens_per_s:,.4g}",
@@ -64,25 +64,28 @@ def tables(found: Calibration) -> list[Table]:
         (
             "Fitted, with 90 % intervals",
             ["what", "value", "low", "high"],
-            [_coefficient(name, c) for name, c in found.run.fit.coefficients().items()],
+            [_coefficient(name, c) for name, c in found.run.fit.coefficients.items()],
         ),
         (
             "Held-out shapes, tokens/s of one sequence",
             ["model", "measured", "predicted", "error"],
-            [_point(p) for p in found.run.heldout],
+            [_point(p) for p in found.run.heldout.points],
         ),
         (
             f"Distinct experts hit by a batch ({found.routing.experts} experts, top "
             f"{found.routing.experts_per_token})",
             ["batch", "counted", "even routing"],
-            [[f"{b}", f"{hit:.1f}", f"{even:.1f}"] for b, hit, even in found.routing.batches],
+            [
+                [f"{b.batch}", f"{b.experts_hit:.1f}", f"{b.even:.1f}"]
+                for b in found.routing.batches
+            ],
         ),
         (
             "What carries over to other hardware (solve --calibration FILE)",
             ["what", "value", "used", "why"],
             [
                 [r.name, f"{r.value:.3g}", "yes" if r.used else "no", r.text]
-                for r in found.transferable.rows()
+                for r in found.transferable.rows
             ],
         ),
     ]
@@ -94,7 +97,7 @@ def tables(found: Calibration) -> list[Table]:
 def _blind_table(blind: BlindTest) -> Table:
     rows = []
     for name, label in _QUANTITIES.items():
-        s = blind.summary(name)
+        s = blind.quantities[name]
         rows.append(
             [
                 label,
@@ -108,7 +111,7 @@ def _blind_table(blind: BlindTest) -> Table:
             ]
         )
     return (
-        f"Blind test of {len(blind.cases)} models: truth inside, and median width",
+        f"Blind test of {blind.cases} models: truth inside, and median width",
         ["what", "region", "width", "90 %", "width", "before", "bits", "pinned"],
         rows,
     )
@@ -116,12 +119,14 @@ def _blind_table(blind: BlindTest) -> Table:
 
 def sentences(found: Calibration) -> list[str]:
     """What the tables do not say."""
-    host, bandwidth = found.run.host, found.bandwidth
+    run, bandwidth = found.run, found.bandwidth
+    host, held = run.host, run.heldout
+    read = format_quantity(host.ceilings.read_bytes_per_s, "bytes_per_s", digits=3)
+    multiply = format_quantity(host.ceilings.matmul_flops_per_s, "flops_per_s", digits=3)
     active = format_quantity(bandwidth.active_weight_bytes, "bytes", digits=3)
     lines = [
-        f"{host.cpu}, {host.cores} cores; on {host.on_threads} it reads at "
-        f"{format_quantity(host.read_bytes_per_s, 'bytes_per_s', digits=3)}, multiplies float32 "
-        f"matrices at {format_quantity(host.matmul_flops_per_s, 'flops_per_s', digits=3)}.",
+        f"{host.cpu}, {host.cores} cores; on {host.on_threads} it reads at {read}, multiplies "
+        f"float32 matrices at {multiply}.",
         f"Decode with {active} of active weights runs at {bandwidth.fraction:.1%} of "
         "the read bandwidth measured in turns with it"
         + ("; the full run takes about 1 GB" if found.settings.quick else "")
@@ -130,9 +135,9 @@ def sentences(found: Calibration) -> list[str]:
             if bandwidth.jitter > JITTER
             else "."
         ),
-        f"Held-out shapes: median error {found.median_error:.1%}, worst {found.worst_error:.1%}; "
-        f"{found.run.rounds} rounds; the median of repeated steps is {found.run.jitter:.0%} above "
-        "the 5 % quantile that counts.",
+        f"Held-out shapes: median error {held.median_error:.1%}, worst {held.worst_error:.1%}; "
+        f"{run.rounds} rounds; the median of repeated steps is {run.jitter:.0%} above the "
+        "5 % quantile that counts.",
         _range(found),
         "Seconds per byte, FLOP, layer, expert call and token stay on this machine.",
     ]
@@ -142,7 +147,7 @@ def sentences(found: Calibration) -> list[str]:
 
 
 def _range(found: Calibration) -> str:
-    timed = [p.point for p in (*found.run.fitted, *found.run.heldout)]
+    timed = [p.point for p in (*found.run.fitted.points, *found.run.heldout.points)]
     batches = [p.batch for p in timed]
     contexts = [p.context_tokens for p in timed]
     return (
@@ -152,8 +157,8 @@ def _range(found: Calibration) -> str:
 
 
 def _blind_sentences(blind: BlindTest) -> list[str]:
-    pinned = [label for n, label in _QUANTITIES.items() if blind.summary(n).pinned]
-    loose = [label for n, label in _QUANTITIES.items() if not blind.summary(n).pinned]
+    pinned = [label for n, label in _QUANTITIES.items() if blind.quantities[n].pinned]
+    loose = [label for n, label in _QUANTITIES.items() if not blind.quantities[n].pinned]
     said = f"The speed pins {' and '.join(pinned) or 'nothing'} within a factor of 2"
     if loose:
         said += f"; not {' nor '.join(loose)}"
@@ -162,7 +167,7 @@ def _blind_sentences(blind: BlindTest) -> list[str]:
         " A machine that is bound by memory bandwidth reads the active parameters and waits once "
         "a layer; the experts that a token does not use cost it nothing, so what is said of the "
         "total comes from the prior.",
-        f"Family: {blind.scaled.text()}.",
+        f"Family: {blind.scaled.rules_text}.",
     ]
 
 
@@ -173,7 +178,7 @@ def point_rows(found: Calibration) -> tuple[list[str], list[list[Any]]]:
         "batch", "measured_tokens_per_s", "predicted_tokens_per_s", "error",
     ]  # fmt: skip
     rows: list[list[Any]] = []
-    for part, points in (("fit", found.run.fitted), ("heldout", found.run.heldout)):
+    for part, points in (("fit", found.run.fitted.points), ("heldout", found.run.heldout.points)):
         for p in points:
             c, at = p.point.config, p.point
             model = [c.layers, c.hidden_size, c.experts, c.experts_per_token]

@@ -22,7 +22,7 @@ from archinfer.words import compact
 
 if TYPE_CHECKING:
     from archinfer.calibration.calibrate import Calibration
-    from archinfer.calibration.fit import Prediction as Timing
+    from archinfer.calibration.fit import Timing
     from archinfer.fitting.validation import Prediction, Validation
 
 __all__ = ["calibrate_chart", "validate_chart"]
@@ -155,20 +155,21 @@ def calibrate_chart(found: Calibration) -> Chart:
         f"archinfer, {found.run.rounds} rounds. Lines of the roofline: reading and matrix "
         "multiplication as measured here."
     )
-    title = f"Calibration: median error of held-out shapes {100 * found.median_error:.1f} %"
+    error = 100 * found.run.heldout.median_error
+    title = f"Calibration: median error of held-out shapes {error:.1f} %"
     panels = (_measured(found), _residuals(found), _roofline(found))
     return Chart(title, (panels,), caption, (1.0, 1.0, 1.0))
 
 
 def _parts(found: Calibration) -> list[tuple[str, str, str, tuple[Timing, ...]]]:
     return [
-        ("shapes of the fit", "blue", "circle", found.run.fitted),
-        ("held-out shapes", "red", "square", found.run.heldout),
+        ("shapes of the fit", "blue", "circle", found.run.fitted.points),
+        ("held-out shapes", "red", "square", found.run.heldout.points),
     ]
 
 
 def _measured(found: Calibration) -> Panel:
-    every = [*found.run.fitted, *found.run.heldout]
+    every = [*found.run.fitted.points, *found.run.heldout.points]
     ends = [v for p in every for v in (p.measured_tokens_per_s, p.predicted_tokens_per_s)]
     x = _around("measured tokens/s of one sequence", ends)
     y = _around("predicted tokens/s of one sequence", ends)
@@ -189,7 +190,7 @@ def _measured(found: Calibration) -> Panel:
     words = "; ".join(
         f"{p.point.name}: {compact(p.measured_tokens_per_s)} measured, "
         f"{compact(p.predicted_tokens_per_s)} predicted"
-        for p in found.run.heldout
+        for p in found.run.heldout.points
     )
     return Panel("Predicted against measured", f"Held-out shapes. {words}.", x, y, tuple(marks))
 
@@ -222,7 +223,8 @@ def _residuals(found: Calibration) -> Panel:
 
 
 def _roofline(found: Calibration) -> Panel:
-    read, peak = found.run.host.read_bytes_per_s / GIGA, found.run.host.matmul_flops_per_s / GIGA
+    ceilings = found.run.host.ceilings
+    read, peak = ceilings.read_bytes_per_s / GIGA, ceilings.matmul_flops_per_s / GIGA
     series: list[Mark] = []
     intensities: list[float] = []
     rates: list[float] = []

@@ -110,11 +110,11 @@ def calibrate_page(found: Calibration, command: str = "") -> str:
     first, *rest = calibration_text.sentences(found)
     held = (
         f"Shapes that the fit has not seen are predicted with a median error of "
-        f"{found.median_error:.1%}, {found.worst_error:.1%} at worst."
+        f"{found.run.heldout.median_error:.1%}, {found.run.heldout.worst_error:.1%} at worst."
     )
     told = [("How sure", held)]
     told.append(("Stays here", "Seconds per byte, FLOP, layer, expert call and token."))
-    used = [r.text.partition("; ")[0] for r in found.transferable.rows() if r.used]
+    used = [r.text.partition("; ")[0] for r in found.transferable.rows if r.used]
     told.append(("Carries over to other hardware", f"{'; '.join(used)}."))
     shown = [
         table(title, headings, [list(row) for row in rows])
