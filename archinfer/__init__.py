@@ -1,8 +1,7 @@
 """archinfer: what the speed of a language model says about its size.
 
->>> from archinfer import Deployment, Hardware, catalogue, predict
->>> model = catalogue.load("llama-3.1-70b")
->>> found = predict(model, Hardware.load("h100-sxm"), Deployment(nodes=8, weights="bf16"))
+>>> from archinfer import predict
+>>> found = predict("llama-3.1-70b", "h100-sxm", nodes=8, weights="bf16")
 >>> bool(found.fits), int(found.min_nodes)
 (True, 2)
 
@@ -12,7 +11,7 @@ Everything here is imported on first use, so that `import archinfer` costs nothi
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from archinfer.api import solve
+    from archinfer.api import compare, infer, predict, solve, validate
     from archinfer.checks.run import run as check
     from archinfer.errors import (
         ArchinferError,
@@ -22,9 +21,8 @@ if TYPE_CHECKING:
         UnitError,
         UnknownNameError,
     )
-    from archinfer.forward.prediction import Prediction, predict
+    from archinfer.forward.prediction import Prediction
     from archinfer.hardware.profile import Hardware
-    from archinfer.inference.infer import infer
     from archinfer.inference.posterior import Posterior
     from archinfer.models import catalogue
     from archinfer.models.architecture import Architecture
@@ -57,15 +55,17 @@ __all__ = [
     "__version__",
     "catalogue",
     "check",
+    "compare",
     "family_shape",
     "infer",
     "load_architecture",
     "predict",
     "solve",
+    "validate",
 ]
 
 _HOMES = {
-    "api": ("solve",),
+    "api": ("compare", "infer", "predict", "solve", "validate"),
     "errors": (
         "ArchinferError",
         "FileError",
@@ -74,9 +74,8 @@ _HOMES = {
         "UnitError",
         "UnknownNameError",
     ),
-    "forward.prediction": ("Prediction", "predict"),
+    "forward.prediction": ("Prediction",),
     "hardware.profile": ("Hardware",),
-    "inference.infer": ("infer",),
     "inference.posterior": ("Posterior",),
     "models.architecture": ("Architecture",),
     "models.family": ("FamilyRules", "family_shape"),

@@ -77,7 +77,7 @@ def test_public_names_are_documented_and_typed(name: str) -> None:
             assert parameter.annotation is not inspect.Parameter.empty
 
 
-@pytest.mark.parametrize("name", ["check", "infer", "predict", "solve"])
+@pytest.mark.parametrize("name", ["check", "compare", "infer", "predict", "solve", "validate"])
 def test_every_argument_is_explained(name: str) -> None:
     found = getattr(archinfer, name)
     for parameter in inspect.signature(found).parameters:
@@ -88,7 +88,9 @@ def test_the_package_is_typed() -> None:
     assert (ROOT / "archinfer" / "py.typed").is_file()
 
 
-@pytest.mark.parametrize("module", ["archinfer", "archinfer.api"])
+@pytest.mark.parametrize(
+    "module", ["archinfer", "archinfer.api.solving", "archinfer.api.serving", "archinfer.question"]
+)
 def test_examples_run(module: str) -> None:
     done = doctest.testmod(importlib.import_module(module))
     assert done.attempted > 0

@@ -363,6 +363,8 @@ def test_nodes_have_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_interrupted_import_is_silent(module: str, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import os, signal, sys\n"
+        # A shell starts what runs in the background with the signal ignored.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "class Interrupt:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         f"        if name == {module!r}:\n"

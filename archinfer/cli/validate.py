@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from archinfer.cli.common import Format, FormatOption, print_csv, print_json, warn
 from archinfer.cli.pictures import PLOT_HELP, REPORT_HELP
-
-if TYPE_CHECKING:
-    from archinfer.fitting.observations import Observation
-    from archinfer.fitting.validation import Validation
-    from archinfer.hardware.profile import Hardware
 
 __all__ = ["validate"]
 
@@ -61,38 +56,20 @@ def validate(
     output: FormatOption = Format.table,
 ) -> None:
     """Predict published speeds, each by a fit without that model, beside naive baselines."""
+    from archinfer.api.validating import validation
     from archinfer.cli.pictures import check_targets, write_files
     from archinfer.errors import InputError
-    from archinfer.fitting import observations as rows_of
     from archinfer.fitting.validation import below_floor, coverage_floor
-    from archinfer.hardware.profile import Hardware
     from archinfer.report.validation import HEADINGS, TITLE, cells, lines, markdown
 
     if inverse_floor is not None and not inverse:
         raise InputError("--inverse-floor needs the inverse: it does not go with --no-inverse")
     check_targets(plot, report)
-    known = rows_of.load(observations)
-    if test is None:
-        name = hardware or "wse-3"
-        profile = Hardware.load(name)
-        names = [*Hardware.names(), profile.name]
-        rows, warnings = rows_of.usable(rows_of.of_profile(known, profile.name, names), names)
-        found = _leave_one_out(name, rows, known, inverse)
-        command = f"archinfer validate --hardware {name} --format markdown"
-    else:
-        asked = rows_of.software_by_date(rows_of.read(test), known)
-        machines = [] if hardware is None else [Hardware.load(hardware)]
-        names = [*Hardware.names(), *(m.name for m in machines)]
-        if machines:
-            asked = rows_of.of_profile(asked, machines[0].name, names)
-        rows, warnings = rows_of.usable(asked, names)
-        found = _test(rows, rows_of.usable(known, names)[0], inverse, machines)
-        command = f"archinfer validate --test {test} --format markdown"
-    for message in warnings:
+    found, remarks = validation(hardware, test, observations, inverse)
+    for message in remarks:
         warn(message)
-    for p in found.predictions:
-        if not p.fits:
-            warn(f"observation {p.id!r}: the model does not fit the nodes of the row")
+    subject = f"--hardware {hardware or 'wse-3'}" if test is None else f"--test {test}"
+    command = f"archinfer validate {subject} --format markdown"
     if plot is not None or report is not None:
         from archinfer.report.measured import validate_chart
         from archinfer.report.measured_page import validate_page
@@ -146,38 +123,3 @@ def validate(
             )
     if failed:
         raise typer.Exit(1)
-
-
-def _leave_one_out(
-    name: str, rows: list[Observation], known: list[Observation], inverse: bool
-) -> Validation:
-    from archinfer.fitting.inverse import validate_inverse
-    from archinfer.fitting.prior import fit_prior
-    from archinfer.fitting.validation import Validation, inverse_cases, leave_one_out, transfer
-    from archinfer.hardware.profile import Hardware
-
-    profile = Hardware.load(name)
-    predictions, quality, used = leave_one_out(profile, rows)
-    source = fit_prior(profile).transfer_from
-    usable = [r for r in known if r.architecture is not None]
-    return Validation(
-        method=f"{profile.name}, each model predicted by a fit without it",
-        predictions=predictions,
-        fits={profile.name: quality},
-        transfer=None if source is None else transfer(Hardware.load(source), profile, usable),
-        inverse=validate_inverse(inverse_cases(used)) if inverse else None,
-    )
-
-
-def _test(
-    rows: list[Observation], known: list[Observation], inverse: bool, machines: list[Hardware]
-) -> Validation:
-    from archinfer.fitting.inverse import validate_inverse
-    from archinfer.fitting.validation import Validation, inverse_cases, predict_rows
-
-    predictions, used = predict_rows(rows, known, machines=machines)
-    return Validation(
-        method="rows that nothing was fitted to, predicted from the shipped constants",
-        predictions=predictions,
-        inverse=validate_inverse(inverse_cases(used)) if inverse else None,
-    )

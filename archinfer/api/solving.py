@@ -1,8 +1,4 @@
-"""The commands as functions of plain numbers or of texts with units, for programs and check files.
-
-Each takes what the command of its name takes, from the same table (`archinfer.question`), and
-means the same: the command reads its options and prints, and adds nothing to the answer.
-"""
+"""Which models a speed on hardware allows, and how likely each is."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ from archinfer.calibration.transfer import apply, read_calibration
 from archinfer.errors import InputError
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.comparison import Comparison, compare_with
-from archinfer.inference.infer import infer
+from archinfer.inference.infer import infer as infer_from
 from archinfer.inference.posterior import Posterior
 from archinfer.models.family import FamilyRules
 from archinfer.models.formats import weight_format
@@ -33,6 +29,9 @@ from archinfer.question import (
     arguments,
     pairs,
     read_speculation,
+)
+from archinfer.question import (
+    options as options_of,
 )
 from archinfer.solver.answer import Answer, answer
 from archinfer.solver.question import Habits, Question, nodes_unknown
@@ -103,6 +102,29 @@ def question(
         InputError: as `solve`.
     """
     return _question(hardware, nodes, tokens_per_second, asked)
+
+
+def infer(question: Question | Machine, nodes: Span | None = None, **options: Any) -> Posterior:
+    """The posterior over total, active, layers and nodes.
+
+    Args:
+        question: what is asked; or a profile, its name or its path, from which and from the
+            options the question is made as `solve` makes it.
+        nodes: nodes that are there, where `question` is a profile.
+        options: of a question made before those of `archinfer.inference.infer.infer` (samples,
+            seed, target_ess, prior, law ...); else those of `solve`, `observed` among them.
+
+    Returns:
+        The posterior; the prior with the nodes where no speed was observed.
+
+    Raises:
+        InputError: as `solve`.
+    """
+    if isinstance(question, Question):
+        return infer_from(question, **options)
+    asked = {name: use.default for name, (_, use) in options_of("solve").items()} | options
+    speed = asked.pop("tokens_per_second")
+    return _posterior(_question(question, nodes, speed, asked), asked)
 
 
 def _question(
@@ -214,7 +236,7 @@ def _layout(question: Question, mapping: Layout | str) -> Layout:
 def _posterior(question: Question, asked: Mapping[str, Any]) -> Posterior:
     """The posterior, in which what nobody said is unknown."""
     users = float(question.concurrency)
-    return infer(
+    return infer_from(
         question,
         seed=asked["seed"],
         law="profile" if asked["speculation"] is None else None,

@@ -1,0 +1,285 @@
+"""Known models on given hardware: one prediction, or a comparison of machines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias, Unpack
+
+import numpy as np
+
+from archinfer.api.solving import Machine, check_active, machine
+from archinfer.errors import InputError
+from archinfer.forward.compare import Entry, compare_hardware
+from archinfer.forward.prediction import (
+    Prediction,
+    plausible_layers,
+    predict_depths,
+)
+from archinfer.forward.prediction import predict as predict_on
+from archinfer.hardware.profile import Hardware
+from archinfer.models.architecture import Architecture
+from archinfer.models.family import FamilyRules, family_shape
+from archinfer.models.formats import kv_format, weight_format
+from archinfer.models.named import read_model
+from archinfer.models.shape import FloatArray, ModelShape
+from archinfer.physics.deployment import Deployment
+from archinfer.physics.mapping import Layout, Placement, read_layout
+from archinfer.question import (
+    ASKS,
+    LAYERS_MOST,
+    Common,
+    Quantity,
+    Served,
+    arguments,
+    options,
+    read_speculation,
+)
+from archinfer.solver.region import LAYERS_MAX
+from archinfer.words import compact
+
+Model: TypeAlias = Architecture | ModelShape | str | os.PathLike[str]
+"""An architecture, a shape, or the name of a model or the path of its config.json."""
+
+
+@arguments("predict")
+def predict(
+    model: Model | None = None,
+    hardware: Machine = "wse-3",
+    deployment: Deployment | None = None,
+    *,
+    nodes: Quantity | None = None,
+    changes: bool = True,
+    **asked: Unpack[Served],
+) -> Prediction:
+    """How fast a known model is, on how many nodes, and what limits it: `archinfer predict`.
+
+    Args:
+        model: a name in the catalogue, the path of a config.json, an architecture, or a shape,
+            whose fields may be arrays of one shape; None: given by its totals.
+        hardware: a profile, its name or its path.
+        deployment: how it is served, in place of the arguments that say it.
+        nodes: nodes that are there. Default: the fewest that hold it.
+        changes: also compute what would help (one model only).
+
+    Returns:
+        The prediction. For a model of which only totals are known, and several depths come into
+        question, that of the middle one.
+
+    Raises:
+        InputError: a value that cannot be; UnitError and UnknownNameError are of this kind.
+
+    >>> found = predict("kimi-k2", "wse-3", nodes=31, weights="fp8")
+    >>> bool(found.fits), int(found.min_nodes)
+    (True, 31)
+    """
+    profile, _ = machine(hardware, asked["set"])
+    totals = (asked["total"], asked["active"], asked["layers"])
+    if model is not None and any(value is not None for value in totals):
+        raise InputError(TOTALS_OR_MODEL)
+    if deployment is None:
+        deployment = served(profile, nodes, asked)
+    elif nodes is not None or _given("predict", asked):
+        raise InputError("deployment: it says how the model is served, and so do other arguments")
+    if model is not None:
+        return predict_on(named(model), profile, deployment, changes=changes)
+    if asked["total"] is None:
+        raise InputError("expected a model, or its total")
+    size, used = totals_of(asked)
+    rules = FamilyRules(attention=str(asked["attention"]))
+    name = f"{compact(size)} total, {compact(used)} active"
+    depths = depths_of(asked, used, profile, rules)
+    return predict_depths(name, size, used, depths, profile, deployment, rules).middle
+
+
+@arguments("compare")
+def compare(
+    models: Model | Sequence[Model] | None = None,
+    hardware: str | Sequence[Machine] | None = None,
+    nodes: Quantity | Sequence[Quantity] | None = None,
+    **asked: Unpack[Common],
+) -> list[Entry]:
+    """Known models on several machines, and how fast each could go: `archinfer compare`.
+
+    Args:
+        models: one or several, each as `predict` takes it; None: one given by its totals.
+        hardware: profiles, their names or paths. Default: all that are shipped.
+        nodes: nodes that are there: one number, or one for each profile. Default: the fewest
+            that hold the model.
+
+    Returns:
+        Every model on every machine, models outermost.
+
+    Raises:
+        InputError: as `predict`.
+    """
+    machines = machines_of(hardware)
+    counts = _nodes(nodes, len(machines))
+    deployments = [served(m, count, asked) for m, count in zip(machines, counts, strict=True)]
+    wanted = models_of(models, asked)
+    return compare_hardware([(_name(m), m) for m in wanted], machines, deployments)
+
+
+TOTALS_OR_MODEL = (
+    "total: total, active and layers describe a model without a config: "
+    "expected them, or a model by name or file, not both"
+)
+
+
+def served(profile: Hardware, nodes: Quantity | None, asked: Mapping[str, Any]) -> Deployment:
+    """How a model is served, of the arguments that say it.
+
+    Raises:
+        InputError: a value that cannot be, or two that say the same.
+    """
+    drafts = ASKS["draft_tokens"].count("draft_tokens", asked.get("draft_tokens", 0))
+    gained = asked["speculation"]
+    if gained is None:
+        gained = "1:3" if drafts != 1 else "1:2"
+    low, high = read_speculation(gained, drafts)
+    mapping = asked["mapping"]
+    placement = mapping if isinstance(mapping, Placement) else _placement(profile, asked)
+    layout = mapping if isinstance(mapping, Layout) else None
+    if isinstance(mapping, str):
+        layout = read_layout(mapping, profile.spatial)
+    weights = asked["weights"]
+    return Deployment(
+        nodes=None if nodes is None else ASKS["layers_per_node"].count("nodes", nodes),
+        context_tokens=ASKS["context"].count("context", asked["context"]),
+        concurrency=ASKS["concurrency"].count("concurrency", asked["concurrency"]),
+        weights=None if weights is None else weight_format(weights).name,
+        kv=kv_format(asked["kv"]).name,
+        accepted_low=low,
+        accepted_high=high,
+        draft_tokens=drafts,
+        mapping=placement,
+        layout=layout,
+    )
+
+
+def _placement(profile: Hardware, asked: Mapping[str, Any]) -> Placement | None:
+    """The mapping that layers per node and tensor parallel say."""
+    held, group = asked.get("layers_per_node"), asked.get("tensor_parallel")
+    if held is None and group is None:
+        return None
+    if asked["mapping"] is not None:
+        raise InputError(
+            "mapping: it says what layers_per_node and tensor_parallel say; expected one of them"
+        )
+    if held is None:
+        raise InputError("tensor_parallel: it needs layers_per_node as well")
+    layers = ASKS["layers_per_node"].count("layers_per_node", held)
+    shared = 1 if group is None else ASKS["tensor_parallel"].count("tensor_parallel", group)
+    if profile.spatial and shared > 1:
+        raise InputError(
+            f"tensor_parallel: the cores of one {profile.node} share a layer, found {shared}"
+        )
+    return Placement(float(layers), float(shared))
+
+
+def named(model: Model) -> Architecture | ModelShape:
+    """The model itself, whether by name, by path or as it is."""
+    if isinstance(model, Architecture | ModelShape):
+        return model
+    return read_model(os.fspath(model))[0]
+
+
+def _name(model: Architecture | ModelShape) -> str:
+    if isinstance(model, Architecture) or model.name:
+        return model.name
+    size, used = (compact(float(np.mean(v))) for v in (model.total_params, model.active_params))
+    return f"{size} total, {used} active"
+
+
+def machines_of(hardware: str | Sequence[Machine] | None) -> list[Hardware]:
+    """Profiles, each once, of names with commas or of several; None: all that are shipped."""
+    if isinstance(hardware, Hardware):
+        return [hardware]
+    if hardware is None:
+        hardware = Hardware.names()
+    if isinstance(hardware, str):
+        hardware = [name.strip() for name in hardware.split(",")]
+    found: list[Hardware] = []
+    for one in hardware:
+        profile = machine(one)[0]
+        if profile not in found:
+            found.append(profile)
+    return found
+
+
+def _nodes(nodes: Quantity | Sequence[Quantity] | None, machines: int) -> Sequence[Quantity | None]:
+    """The nodes of each machine."""
+    if nodes is None:
+        return [None] * machines
+    counts = nodes.split(",") if isinstance(nodes, str) else nodes
+    if not isinstance(counts, Sequence):
+        counts = [counts]
+    if len(counts) not in (1, machines):
+        raise InputError(
+            f"nodes: expected one number or one for each of {machines} profiles, found {nodes!r}"
+        )
+    return list(counts) * (machines if len(counts) == 1 else 1)
+
+
+def models_of(
+    models: Model | Sequence[Model] | None, asked: Mapping[str, Any]
+) -> list[Architecture | ModelShape]:
+    """The models that are named, or the one that totals describe."""
+    totals = [asked[name] for name in ("total", "active", "layers")]
+    if models:
+        if any(value is not None for value in totals):
+            raise InputError(TOTALS_OR_MODEL)
+        if isinstance(models, Architecture | ModelShape | str | os.PathLike):
+            return [named(models)]
+        return [named(model) for model in models]
+    if asked["total"] is None or asked["layers"] is None:
+        raise InputError("name a model (archinfer models list), or give its total and layers")
+    size, used = totals_of(asked)
+    low, high = ASKS["layers"].range("layers", asked["layers"])
+    if low != high or high > LAYERS_MOST:
+        found = f"found {asked['layers']!r}"
+        raise InputError(f"layers: expected a whole number between 1 and {LAYERS_MOST:,}, {found}")
+    rules = FamilyRules(attention=asked["attention"])
+    shape = family_shape(size, used, high, rules, dense=used == size)
+    return [replace(shape, name=f"{compact(size)} total, {compact(used)} active")]
+
+
+def totals_of(asked: Mapping[str, Any]) -> tuple[float, float]:
+    """Total and active parameters; no active ones: all of them.
+
+    Raises:
+        InputError: nothing, or more active than there are.
+    """
+    size = ASKS["total"].number("total", asked["total"])
+    used = size
+    if asked["active"] is not None:
+        used = ASKS["active"].number("active", asked["active"])
+    check_active(used, size)
+    return size, used
+
+
+def depths_of(
+    asked: Mapping[str, Any], active: float, profile: Hardware, rules: FamilyRules
+) -> FloatArray:
+    """The layer counts that come into question for a model known by its totals."""
+    if asked["layers"] is None:
+        depths = plausible_layers(active, profile, rules)
+        if not len(depths):
+            raise InputError(
+                f"layers: no habit of design says how many a model with {compact(active)} active "
+                "parameters has; expected a number of them"
+            )
+        return depths
+    low, high = ASKS["layers"].range("layers", asked["layers"])
+    if high == np.inf:
+        high = float(LAYERS_MAX)
+    if high > LAYERS_MAX:
+        raise InputError(f"layers: expected at most {LAYERS_MAX}, found {asked['layers']!r}")
+    return np.arange(max(low, 1.0), high + 1.0)
+
+
+def _given(command: str, asked: Mapping[str, Any]) -> bool:
+    """Whether any argument differs from its default."""
+    return any(asked[name] != use.default for name, (_, use) in options(command).items()
+               if name in asked and name != "set")  # fmt: skip
