@@ -17,13 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archinfer import api, catalogue, predict, solve
-from archinfer.checks.run import Remark, Report, Result, speed_quantile
+from archinfer.checks.run import Remark, Report, Result
 from archinfer.checks.run import run as run_checks
 from archinfer.checks.schema import Check, Expect, read_check_file
 from archinfer.cli.check import EXAMPLE
 from archinfer.errors import FileError
 from archinfer.hardware.profile import Hardware
-from archinfer.physics.decode import Z90
+from archinfer.physics.decode import Z90, speed_at
 from archinfer.physics.deployment import Deployment
 from archinfer.report.checks import junit, margin_text, workflow_commands
 from archinfer.solver.region import solve as solve_region
@@ -99,7 +99,6 @@ def test_speed_at_a_confidence_is_the_log_normal_quantile(
     low, middle, _ = (float(v) for v in speed)
     sd = math.log(middle / low) / Z90
     by_hand = middle * math.exp(-NormalDist().inv_cdf(confidence) * sd)
-    assert speed_quantile(speed, confidence) == pytest.approx(by_hand, rel=1e-9)
     for factor, holds in ((0.999, True), (1.001, False)):
         text = f"{{at_least: {by_hand * factor!r}, confidence: {confidence!r}}}"
         found = one(tmp_path, MODEL + f"      tokens_per_s: {text}\n")
@@ -107,18 +106,39 @@ def test_speed_at_a_confidence_is_the_log_normal_quantile(
         assert found.margin == pytest.approx(1.0 / factor - 1.0, rel=1e-3)
 
 
-@given(
-    st.floats(1.0, 1e4), st.floats(1.0, 3.0), st.floats(1.0, 3.0),
-    st.floats(0.01, 0.99), st.floats(0.01, 0.99),
-)  # fmt: skip
-def test_more_confidence_is_never_a_higher_speed(
-    middle: float, down: float, up: float, one: float, other: float
+@pytest.mark.parametrize("confidence", ["50 %", "90 %"])
+@pytest.mark.parametrize("speculation", ["1", "1:3", "2:3"])
+@pytest.mark.parametrize("target", [400, 600, 800, 1000, 1185, 1500, 2000, 2500])
+def test_a_speed_at_a_confidence_is_the_same_of_a_model_and_of_a_solve(
+    tmp_path: Path, confidence: str, speculation: str, target: int
 ) -> None:
-    speed = (middle / down, middle, middle * up)
-    low, high = sorted((one, other))
-    assert speed_quantile(speed, low) >= speed_quantile(speed, high) * (1 - 1e-12)
-    for at, value in zip((0.95, 0.5, 0.05), speed, strict=True):
-        assert speed_quantile(speed, at) == pytest.approx(value)
+    totals = "{total: 1.03T, active: 32.9B, layers: 61}"
+    asked = f"hardware: wse-3, nodes: 31, weights: fp8, speculation: '{speculation}'"
+    head = "schema_version: 1\nchecks:\n  - name: one\n"
+    known = one(
+        tmp_path,
+        f"{head}    model: {totals}\n    {asked.replace(', ', chr(10) + '    ')}\n"
+        f"    expect: {{tokens_per_s: {{at_least: {target}, confidence: {confidence}}}}}\n",
+    )
+    solved = one(
+        tmp_path,
+        f"{head}    solve: {{{asked}, tokens_per_second: {target}, confidence: {confidence}}}\n"
+        f"    expect: {{contains: {totals}}}\n",
+    )
+    assert known.passed is solved.passed
+
+
+@given(st.floats(1.0, 17.0), st.floats(0.01, 0.99), st.floats(0.01, 0.99))
+def test_more_confidence_is_never_a_higher_speed(gained: float, one: float, other: float) -> None:
+    model = predict("llama-3.1-70b", "wse-3", nodes=4, speculation=gained)
+    low, high = (NormalDist().inv_cdf(p) for p in sorted((one, other)))
+
+    def at(z: float) -> float:
+        return float(speed_at(model.hardware, model.time, gained, z))
+
+    assert at(low) >= at(high) * (1 - 1e-12)
+    for p, value in zip((0.95, 0.5, 0.05), model.speed, strict=True):
+        assert at(NormalDist().inv_cdf(p)) == pytest.approx(value)
 
 
 @pytest.mark.parametrize(("nodes", "fits"), [(4, True), (3, False)])

@@ -32,8 +32,7 @@ from archinfer.hardware.profile import Hardware
 from archinfer.models import catalogue
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.huggingface import load_architecture
-from archinfer.models.shape import Number
-from archinfer.physics.decode import Z90
+from archinfer.physics.decode import speed_at
 from archinfer.physics.deployment import Deployment
 from archinfer.solver.answer import conflict
 from archinfer.solver.constraints import constraints
@@ -43,7 +42,7 @@ from archinfer.solver.region import solve as solve_region
 from archinfer.units import format_quantity
 from archinfer.yamlfile import Document, Location
 
-__all__ = ["Remark", "Report", "Result", "run", "run_file", "speed_quantile"]
+__all__ = ["Remark", "Report", "Result", "run", "run_file"]
 
 
 @dataclass(frozen=True)
@@ -153,19 +152,6 @@ def run_file(path: str | os.PathLike[str]) -> Report:
     runner = _Runner(document)
     results = [r for i, check in enumerate(file.checks) for r in runner.results(check, i)]
     return Report(tuple(results), warnings=tuple(dict.fromkeys(runner.warnings)))
-
-
-def speed_quantile(speed: tuple[Number, Number, Number], probability: float) -> float:
-    """The speed that is reached with `probability`.
-
-    Log-linear in the normal quantile through the three speeds at 5, 50 and 95 %: exact where
-    the speed is log-normal, and a log-normal on each side of the centre where accepted tokens
-    stretch the interval.
-    """
-    low, middle, high = (float(v) for v in speed)
-    z = -NormalDist().inv_cdf(probability)
-    step = high / middle if z > 0.0 else middle / low
-    return float(middle * step ** (z / Z90))
 
 
 @dataclass(frozen=True)
@@ -330,7 +316,8 @@ def _speed(model: Prediction, bound: SpeedBound) -> _Finding:
     wanted = f"at least {format_quantity(bound.at_least, 'tokens_per_s')}"
     if not model.fits:
         return _Finding(False, f"expected {wanted} {at}, but does not fit: {model.limit}", -1.0)
-    reached = speed_quantile(model.speed, bound.confidence)
+    z = NormalDist().inv_cdf(bound.confidence)
+    reached = float(speed_at(model.hardware, model.time, model.deployment.accepted_high, z))
     message = f"{format_quantity(reached, 'tokens_per_s')} {at}, expected {wanted}"
     return _Finding(reached >= bound.at_least, message, reached / bound.at_least - 1.0)
 

@@ -581,7 +581,8 @@ def _trials(
     changed = with_figure("fixed_time_per_layer", 0.5, "fixed_time_per_layer_s")
     yield "fixed time", "half the fixed time of a layer", changed, deployment, 1.0
     text = f"speculative decoding that gains {ACCEPTED:g} tokens a pass from {DRAFTED} drafted"
-    yield "speculation", text, hardware, deployment.with_(draft_tokens=DRAFTED), ACCEPTED
+    drafting = deployment.with_(draft_tokens=DRAFTED, accepted_low=ACCEPTED, accepted_high=ACCEPTED)
+    yield "speculation", text, hardware, drafting, ACCEPTED
 
 
 def what_would_help(model: Architecture | ModelShape, now: Prediction) -> tuple[Change, ...]:

@@ -78,6 +78,27 @@ def log_sd(hardware: Hardware, time: TokenTime) -> Number:
     return np.sqrt(variance)
 
 
+def speed_at(
+    hardware: Hardware, time: TokenTime, accepted_high: Number, confidence_z: float
+) -> Number:
+    """Tokens per second of one user that are reached with a probability.
+
+        accepted_high / T * exp(-z sd(log T))
+
+    The probability is that of the constants and of the model-form error. How many tokens a pass
+    gains is no matter of probability but of choice: where a range is given, its high end is what
+    the service may gain.
+
+    Args:
+        hardware: profile.
+        time: of a pass.
+        accepted_high: most tokens that a pass gains.
+        confidence_z: standard normal quantile of the probability (0: one half).
+    """
+    central = tokens_per_s(time, accepted_high)
+    return central * np.exp(-confidence_z * log_sd(hardware, time)) if confidence_z else central
+
+
 def speed_range(
     hardware: Hardware, time: TokenTime, accepted_low: Number, accepted_high: Number
 ) -> tuple[Number, Number, Number]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from archinfer.models.family import family_shape
 from archinfer.models.shape import FloatArray, ModelShape, Number
-from archinfer.physics.decode import Z90, decode_time, log_sd, throughput
+from archinfer.physics.decode import Z90, decode_time, log_sd, speed_at, throughput
 from archinfer.physics.mapping import Placement
 from archinfer.physics.terms import TokenTime, memory_fraction
 from archinfer.physics.workload import Memory, Traffic, Workload
@@ -169,9 +169,8 @@ def _speed(c: Candidate) -> Number:
     if q.observed:
         factor, spread = _software(c, -1)
         return _log_ratio(q.speculation[1] * factor, c.accepted_needed) + Z90 * spread
-    z = -q.confidence_z
-    central = _log_ratio(q.speculation[1], c.accepted_needed)
-    return central + z * c.log_sd if z != 0.0 else central
+    reached = speed_at(q.hardware, c.time, q.speculation[1], q.confidence_z)
+    return _log_ratio(reached, q.tokens_per_s)
 
 
 def _not_faster(c: Candidate) -> Number:
