@@ -29,6 +29,9 @@ __all__ = [
 class ArchinferError(Exception):
     """Base of all archinfer exceptions; `str()` is one line fit for a terminal."""
 
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
 
 class InputError(ArchinferError):
     """Something the user wrote is wrong."""
@@ -90,6 +93,11 @@ class UnknownNameError(InputError):
 
 class MeasurementError(ArchinferError):
     """This machine was too noisy, or too small, for a measurement worth printing."""
+
+
+def printable(text: str) -> str:
+    """The text in one line: control characters and breaks of lines as Python would write them."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -239,6 +239,18 @@ def format_quantity(value: float, dimension: str, digits: int = 4) -> str:
     return f"{sign}{mantissa}{unit}"
 
 
+def format_range(low: float, high: float, dimension: str) -> str:
+    """A range as one types it: 60:90, 0.9T: where the high end is open, 61 where both are one.
+
+    Raises:
+        ValueError: unknown dimension.
+    """
+    first = format_quantity(low, dimension)
+    if low == high:
+        return first
+    return f"{first}:" if high == math.inf else f"{first}:{format_quantity(high, dimension)}"
+
+
 def _parse(text: str | float, dimension: str) -> tuple[float, str]:
     kind = DIMENSIONS[dimension]
     if isinstance(text, bool) or not isinstance(text, str | int | float):

@@ -379,3 +379,32 @@ def test_an_interrupted_import_is_silent(module: str, tmp_path: Path) -> None:
         timeout=120,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_a_name_with_a_break_of_lines_is_told_in_one(tmp_path: Path) -> None:
+    path = tmp_path / "c\nd\x1b[2J.json"
+    path.write_text("{}", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "archinfer", "predict", str(path)],
+        capture_output=True, text=True, cwd=ROOT,
+    )  # fmt: skip
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert r"c\nd\x1b[2J.json: the config is empty" in line
+
+
+def test_a_width_in_other_digits_counts_as_not_set() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "archinfer", "hardware", "list"],
+        capture_output=True, text=True, cwd=ROOT, env={**os.environ, "COLUMNS": "²²"},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_open_range_is_written_as_one_types_it() -> None:
+    asked = ["solve", "--observed", "100", "--total", "900T:", "--nodes", "1", "--sparsity", "8:"]
+    done = subprocess.run(
+        [sys.executable, "-m", "archinfer", *asked], capture_output=True, text=True, cwd=ROOT
+    )
+    assert "900T:" in done.stdout and "inf" not in done.stdout.split()
+    assert ":inf" not in done.stdout

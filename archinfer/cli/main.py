@@ -148,5 +148,5 @@ def _steady_output() -> None:
 def _forget_unusable_width() -> None:
     """A COLUMNS in which no table could be read counts as not set."""
     columns = os.environ.get("COLUMNS", "")
-    if not columns.isdigit() or int(columns) < COLUMNS_LEAST:
+    if not (columns.isascii() and columns.isdigit()) or int(columns) < COLUMNS_LEAST:
         os.environ.pop("COLUMNS", None)

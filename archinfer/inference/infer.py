@@ -56,7 +56,7 @@ from archinfer.models.family import ATTENTION_KINDS, attention_rule
 from archinfer.models.shape import FloatArray
 from archinfer.physics.speculation import SpeculationLaw
 from archinfer.solver.question import Question, Range
-from archinfer.units import format_quantity
+from archinfer.units import format_range
 
 ESS_FLOOR = 1000.0
 
@@ -339,9 +339,10 @@ def _impossible(question: Question, level: int, draws: Draws[_Kept]) -> str:
         if draws.ess > 0.0:
             return ""
         known = [
-            f"{name} {_spell(getattr(question, name))}"
+            f"{name} {format_range(low, high, 'count')}"
             for name in ("total", "active", "layers")
-            if getattr(question, name) != (0.0, np.inf)
+            for low, high in (getattr(question, name),)
+            if (low, high) != (0.0, np.inf)
         ]
         return f"no model has {' and '.join(known)}: the prior over architectures excludes it"
     if level == 1:
@@ -349,8 +350,8 @@ def _impossible(question: Question, level: int, draws: Draws[_Kept]) -> str:
             return ""
         plural = "" if question.nodes[1] == 1 else "s"
         text = (
-            f"no model within the known ranges fits on {_spell(question.nodes)} {node}{plural} in "
-            f"any of the formats {', '.join(question.weights)}"
+            f"no model within the known ranges fits on {format_range(*question.nodes, 'count')} "
+            f"{node}{plural} in any of the formats {', '.join(question.weights)}"
         )
         if question.hardware.spatial:
             text += (
@@ -374,8 +375,3 @@ def _impossible(question: Question, level: int, draws: Draws[_Kept]) -> str:
 
 def _equal(count: int) -> FloatArray:
     return np.full(count, 1.0 / max(count, 1))
-
-
-def _spell(limits: Range | tuple[int, int]) -> str:
-    low, high = (format_quantity(v, "count") for v in limits)
-    return low if low == high else f"{low}:{high}"

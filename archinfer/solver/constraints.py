@@ -288,7 +288,7 @@ def constraints(question: Question) -> tuple[Constraint, ...]:
             Constraint(
                 "sparsity",
                 "habit",
-                f"total over active parameters between {low:g} and {high:g}, as built today",
+                f"total over active parameters {_between(low, high)}, as built today",
                 _sparsity,
             )
         )
@@ -305,7 +305,7 @@ def constraints(question: Question) -> tuple[Constraint, ...]:
             Constraint(
                 "depth",
                 "habit",
-                f"between {low:g} and {high:g} layers, as built today",
+                f"{_between(low, high)} layers, as built today",
                 lambda c: _within(c.layers, *question.habits.layers),  # type: ignore[union-attr]
             )
         )
@@ -328,3 +328,7 @@ def slacks(candidate: Candidate) -> dict[str, FloatArray]:
     return {
         c.name: np.asarray(c.slack(candidate), dtype=float) for c in constraints(candidate.question)
     }
+
+
+def _between(low: float, high: float) -> str:
+    return f"at least {low:g}" if high == np.inf else f"between {low:g} and {high:g}"
