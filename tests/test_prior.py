@@ -13,6 +13,7 @@ from archinfer.inference.prior import (
     CATALOGUE_PRIOR,
     DEPTH_SCALE,
     Regression,
+    announced,
     attention_kind,
     catalogue_features,
     distinct,
@@ -176,3 +177,25 @@ def test_laws_predict_other_makers_models_best(moe: bool) -> None:
     assert ours > left_out_score(depth, (), makers, stats.norm) + 0.2
     narrow = left_out_score(width, (ratio,), makers, stats.norm)
     assert narrow > left_out_score(width, (size, depth), makers, stats.norm) + 0.05
+
+
+def test_sparsity_grows_with_size_as_among_announced_models() -> None:
+    """The law on the total predicts other makers' mixtures better than one without a trend."""
+    sizes = announced()
+    makers = np.array([m.maker for m in sizes])
+    total = np.log([m.total_params for m in sizes])
+    ratio = total - np.log([m.active_params for m in sizes])
+    ours = left_out_score(ratio, (total,), makers, stats.norm)
+    assert ours > left_out_score(ratio, (), makers, stats.norm) + 0.2
+    assert ours > left_out_score(ratio, (total,), makers, stats.t(4), DEPTH_SCALE)
+    # Kimi K3 has 105B of 2.78T active, DeepSeek V4 Pro 49B of 1.6T.
+    assert CATALOGUE_PRIOR.moe.sparsity is not None
+    mean, _ = CATALOGUE_PRIOR.moe.sparsity.predict(np.log([2e12]))
+    assert 0.03 < float(np.exp(-mean[0])) < 0.05
+
+
+def test_announced_sizes_count_once() -> None:
+    sizes = announced()
+    assert len(sizes) == 57
+    assert sum(m.same(671e9, 37e9) for m in sizes) == 1
+    assert not any(m.same(70e9, 70e9) for m in sizes)

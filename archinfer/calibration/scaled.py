@@ -14,7 +14,6 @@ import numpy as np
 from archinfer.calibration.moe.config import MoEConfig
 from archinfer.inference.prior import ClassPrior, Regression, ShapePrior
 from archinfer.models.family import FamilyRules
-from archinfer.models.shape import FloatArray
 from archinfer.solver.question import Habits
 
 HEAD = 128
@@ -50,20 +49,28 @@ class Scaled:
     @property
     def prior(self) -> ShapePrior:
         """The same as `infer` takes it."""
-        size_mean = float(np.log(self.active_median))
+        log_active, log_ratio = np.log([self.active_median, self.sparsity_median]).tolist()
+        variance = self.active_log_sd**2 + self.sparsity_log_sd**2
+        # Total and sparsity, of normal active parameters and a normal sparsity beside them.
+        slope = self.sparsity_log_sd**2 / variance
+        log_total = log_active + log_ratio
         moe = ClassPrior(
             share=1.0,
-            size_mean=size_mean,
-            size_sd=self.active_log_sd,
+            size_mean=log_total,
+            size_sd=float(np.sqrt(variance)),
             depth=_line(
-                float(np.log(self.layers_median)) - self.layers_exponent * size_mean,
+                float(np.log(self.layers_median)) - self.layers_exponent * log_active,
                 self.layers_exponent,
                 sd=self.layers_log_sd,
             ),
             per_layer=_line(
                 float(np.log(self.rules.params_per_layer)), 0.0, 0.0, sd=self.per_layer_log_sd
             ),
-            sparsity=_line(float(np.log(self.sparsity_median)), 0.0, 0.0, sd=self.sparsity_log_sd),
+            sparsity=_line(
+                log_ratio - slope * log_total,
+                slope,
+                sd=self.sparsity_log_sd * float(np.sqrt(1.0 - slope)),
+            ),
         )
         # No model is dense: the class is there because a prior has two.
         dense = ClassPrior(0.0, moe.size_mean, moe.size_sd, moe.depth, moe.per_layer)
@@ -108,22 +115,21 @@ scaled so that a step spends most of its time reading and a visible part on its 
 def draw(scaled: Scaled, rng: np.random.Generator) -> MoEConfig:
     """A model of the family with whole sizes, near a draw of its prior."""
     own = scaled.prior.moe
-    size = own.size_mean + own.size_sd * rng.standard_normal()
-    one = np.array([size])
 
-    def sample(line: Regression, *x: FloatArray) -> float:
-        mean, sd = line.predict(*x)
+    def sample(line: Regression, *x: float) -> float:
+        mean, sd = line.predict(*(np.array([v]) for v in x))
         return float(mean[0] + sd[0] * rng.standard_normal())
 
-    layers = max(round(float(np.exp(sample(own.depth, one)))), 1)
-    log_layers = np.log([float(layers)])
-    per_layer = float(np.exp(sample(own.per_layer, one, log_layers)))
+    log_total = own.size_mean + own.size_sd * rng.standard_normal()
     assert own.sparsity is not None
-    extra = -1.0
-    while extra < 0.0:
-        extra = sample(own.sparsity, one, log_layers)
-    active = float(np.exp(size))
-    return _whole(active, active * float(np.exp(extra)), layers, per_layer, scaled.rules)
+    log_ratio = -1.0
+    while log_ratio < 0.0:
+        log_ratio = sample(own.sparsity, log_total)
+    log_active = log_total - log_ratio
+    layers = max(round(float(np.exp(sample(own.depth, log_active)))), 1)
+    per_layer = float(np.exp(sample(own.per_layer, log_active, float(np.log(layers)))))
+    active, total = float(np.exp(log_active)), float(np.exp(log_total))
+    return _whole(active, total, layers, per_layer, scaled.rules)
 
 
 def _whole(

@@ -13,6 +13,7 @@ from archinfer.inference.infer import infer
 from archinfer.inference.prior import (
     Features,
     ShapePrior,
+    announced,
     catalogue_features,
     features,
     fit_prior,
@@ -71,7 +72,11 @@ class InverseCase:
 def prior_without(shape: ModelShape, catalogue: Iterable[Features]) -> ShapePrior:
     """The prior of the catalogue without `shape` and all models of the same shape."""
     own = features(shape)
-    return fit_prior(m for m in catalogue if not same_shape(m, own))
+    total, active = float(shape.total_params), float(shape.active_params)
+    return fit_prior(
+        (m for m in catalogue if not same_shape(m, own)),
+        [m for m in announced() if not m.same(total, active)],
+    )
 
 
 def validate_inverse(

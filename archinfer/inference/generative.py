@@ -147,7 +147,7 @@ class GenerativeModel:
         return evidence, batch
 
     def _shapes(self, batch: Batch, index: Index, z: FloatArray, flag: int) -> FloatArray:
-        """Draw A, L, c and N within what is known; returns c."""
+        """Draw N, A, L and c within what is known; returns c."""
         own = self.prior.classes[flag]
         with np.errstate(divide="ignore"):
             active_low, active_high = np.log(np.asarray(self.active))
@@ -156,28 +156,30 @@ class GenerativeModel:
             most = np.floor(self.question.layers[1])
             most = min(most, LAYERS_ASKED_CAP) if most < np.inf else LAYERS_MAX
             layers_high = np.log(most + 0.5)
+        total_low = max(total_low, active_low)
         if own.sparsity is None:
-            active_low, active_high = max(active_low, total_low), min(active_high, total_high)
-        else:
-            active_high = min(active_high, total_high)
-        size, log_p = truncated(z[:, _SIZE], own.size_mean, own.size_sd, active_low, active_high)
-        mean, sd = own.depth.predict(size)
+            total_high = min(total_high, active_high)
+        log_total, log_p = truncated(z[:, _SIZE], own.size_mean, own.size_sd, total_low, total_high)
+        log_active = log_total
+        if own.sparsity is not None:
+            mean, sd = own.sparsity.predict(log_total)
+            log_ratio, mass = truncated(
+                z[:, _SPARSITY],
+                mean,
+                sd,
+                np.maximum(log_total - active_high, 0.0),
+                log_total - active_low,
+            )
+            # Only what the known sizes take away is evidence; N >= A is part of the prior.
+            log_p = log_p + mass - np.log(ndtr(mean / sd))
+            log_active = log_total - log_ratio
+        mean, sd = own.depth.predict(log_active)
         depth, mass = truncated(z[:, _DEPTH], mean, sd, layers_low, layers_high, own.depth_law)
         log_p = log_p + mass
         layers = np.maximum(np.round(np.exp(depth)), 1.0)
-        log_layers = np.log(layers)
-        mean, sd = own.per_layer.predict(size, log_layers)
+        mean, sd = own.per_layer.predict(log_active, np.log(layers))
         per_layer = np.exp(mean + sd * z[:, _PER_LAYER])
-        log_total = size
-        if own.sparsity is not None:
-            mean, sd = own.sparsity.predict(size, log_layers)
-            extra, mass = truncated(
-                z[:, _SPARSITY], mean, sd, np.maximum(total_low - size, 0.0), total_high - size
-            )
-            log_total = size + extra
-            # Only what the known total takes away is evidence; N >= A is part of the prior.
-            log_p = log_p + mass - np.log(ndtr(mean / sd))
-        active = np.exp(size)
+        active = np.exp(log_active)
         batch.put(
             index,
             active_params=active,

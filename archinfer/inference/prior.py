@@ -3,23 +3,29 @@
 Two classes, dense and mixture-of-experts. With c = (A - embedding - head) / (L d^2), the active
 parameters of a layer in units of hidden_size^2:
 
-    log A                       normal, of the class, wider than the catalogue's
+    log N                       normal, of the class, wider than the catalogue's
+    log(N / A)                  normal, linear in log N, of mixtures of experts
     log L - log(A) / 3          Student's t with 4 degrees, of the class
     log c                       normal, linear in log L - log(A) / 3, of the class
-    log(N / A)                  normal, of mixtures of experts
 
-L / A^(1/3) is what a model of fixed proportions keeps at every size (A = c L d^2 with d in
-proportion to L), so shapes have no trend with size here; a deep model is narrow for its size.
+The total is what is asked and what providers scale, so it alone is widened; the larger a mixture,
+the smaller the part of it that is active. L / A^(1/3) is what a model of fixed proportions keeps
+at every size (A = c L d^2 with d in proportion to L); a deep model is narrow for its size.
 The scale of each law is the sample's standard deviation (DEPTH_SCALE of it for depth), with the
-uncertainty of the mean or the line. The numbers come from the shipped catalogue (one entry for
-each distinct shape, `fit_prior`; the tests compute them again). Of several laws these predict each
-maker's models best from all others' (`benchmarks/prior_likelihood.py`), but for the width of size.
+uncertainty of the mean or the line. Sparsity comes from the announced sizes of open models
+(`announced`), everything else from the shipped catalogue (one entry for each distinct shape,
+`fit_prior`; the tests compute the numbers again). Of several laws these predict each maker's
+models best from all others' (`benchmarks/prior_likelihood.py`), but for the width of size.
 """
 
 from __future__ import annotations
 
+import csv
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
 
 import numpy as np
 
@@ -28,13 +34,11 @@ from archinfer.models import catalogue
 from archinfer.models.family import ATTENTION_KINDS
 from archinfer.models.shape import FloatArray, ModelShape, Number
 
-SIZE_WIDENING = 2.5
-"""Standard deviation of log A of mixtures of experts over that of the catalogue: nearly flat from
-1B to 1T. Stated, not measured: the size is what is asked, and the models a provider serves need
-not be the open ones and the largest are larger. The catalogue's own width predicts the next open
-model better, by 0.3 to 0.4 nats; with it the 90 % intervals would hold the active parameters of 5
-of the 7 models with published speeds on wafers. The factors were chosen with the coverage of those
-speeds in view: it is no blind test of them."""
+SIZE_WIDENING = 2.0
+"""Standard deviation of log N of mixtures of experts over that of the catalogue: two of three lie
+between 20B and 2T. Stated, not measured: the models a provider serves need not be the open ones,
+and the largest are larger. The catalogue's own width predicts the next open model better, by 0.3
+nats."""
 
 DENSE_WIDENING = 1.25
 """The same of dense models, none of which larger than 405B was published since 2024."""
@@ -49,20 +53,16 @@ _SPARSE = 1.05
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """One model of the catalogue as the prior sees it.
-
-    Attributes:
-        active_params, layers: A and L.
-        params_per_layer: c = (A - embedding - head) / (L d^2).
-        sparsity: N / A.
-        attention: kind of the family whose cache is nearest, see `attention_kind`.
-    """
+    """One model of the catalogue as the prior sees it."""
 
     active_params: float
     layers: float
     params_per_layer: float
+    """c = (A - embedding - head) / (L d^2)."""
     sparsity: float
+    """N / A."""
     attention: str
+    """Kind of the family whose cache is nearest, see `attention_kind`."""
 
     @property
     def moe(self) -> bool:
@@ -105,6 +105,34 @@ def features(shape: ModelShape) -> Features:
         sparsity=max(total / active, 1.0),
         attention=attention_kind(shape),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """An open model by its announced sizes."""
+
+    name: str
+    maker: str
+    total_params: float
+    active_params: float
+
+    def same(self, total_params: float, active_params: float) -> bool:
+        """Whether it may be the model of these sizes: each within 10 %."""
+        ratios = self.total_params / total_params, self.active_params / active_params
+        return all(abs(math.log(ratio)) < 0.1 for ratio in ratios)
+
+
+@cache
+def announced() -> tuple[Announced, ...]:
+    """Mixtures of experts of `archinfer/data/announced_models.csv`, one of each size."""
+    text = (resources.files("archinfer") / "data" / "announced_models.csv").read_text("utf-8")
+    lines = (line for line in text.splitlines() if not line.startswith("#"))
+    kept: list[Announced] = []
+    for row in csv.DictReader(lines):
+        total, active = 1e9 * float(row["total_billions"]), 1e9 * float(row["active_billions"])
+        if total > _SPARSE * active and not any(k.same(total, active) for k in kept):
+            kept.append(Announced(row["name"], row["maker"], total, active))
+    return tuple(kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,23 +195,19 @@ class Regression:
 
 @dataclass(frozen=True, slots=True)
 class ClassPrior:
-    """One class of models, dense or mixture-of-experts.
-
-    Attributes:
-        share: probability of the class.
-        size_mean, size_sd: of log A.
-        depth: log L on log A.
-        per_layer: log c on (log A, log L).
-        sparsity: log(N / A) on (log A, log L); None: dense.
-        depth_law: of `archinfer.inference.statistics`; the other quantities are normal.
-    """
+    """One class of models, dense or mixture-of-experts."""
 
     share: float
+    """Probability of the class."""
     size_mean: float
+    """Of log N, normal."""
     size_sd: float
     depth: Regression
+    """log L on log A."""
     per_layer: Regression
+    """log c on (log A, log L), normal."""
     sparsity: Regression | None = None
+    """log(N / A) on log N, normal; None: dense."""
     depth_law: LawName = "normal"
 
 
@@ -227,40 +251,46 @@ def catalogue_features() -> list[Features]:
     return [features(catalogue.load(name).shape()) for name in catalogue.names()]
 
 
-_CONSTANT = np.array([[1.0], [0.0], [0.0]])
-"""No trend: the constant of (1, log A, log L)."""
+_CONSTANT = np.array([[1.0], [0.0]])
+"""No trend: the constant of (1, log A)."""
 
 _RELATIVE_DEPTH = np.array([[1.0, 0.0], [0.0, -1.0 / 3.0], [0.0, 1.0]])
 """(1, log L - log(A) / 3) from (1, log A, log L)."""
 
 
-def _fit_class(models: Sequence[Features], share: float) -> ClassPrior:
+def _fit_class(
+    models: Sequence[Features], share: float, sizes: Sequence[Announced] = ()
+) -> ClassPrior:
     log_active = np.log([m.active_params for m in models])
+    log_total = log_active + np.log([m.sparsity for m in models])
     relative_depth = np.log([m.layers for m in models]) - log_active / 3.0
     per_layer = Regression.fit(np.log([m.params_per_layer for m in models]), relative_depth)
     depth = Regression.fit(relative_depth)
-    depth = replace(depth, sd=DEPTH_SCALE * depth.sd)
     sparsity = None
-    widening = DENSE_WIDENING
-    if models[0].moe:
-        widening = SIZE_WIDENING
-        fitted = Regression.fit(np.log([m.sparsity for m in models]))
-        sparsity = fitted.of(_CONSTANT, (0.0, 0.0, 0.0))
+    if sizes:
+        announced_total = np.log([m.total_params for m in sizes])
+        sparsity = Regression.fit(
+            announced_total - np.log([m.active_params for m in sizes]), announced_total
+        )
     return ClassPrior(
         share=share,
-        size_mean=float(log_active.mean()),
-        size_sd=widening * float(log_active.std(ddof=1)),
-        depth=depth.of(_CONSTANT[:2], (0.0, 1.0 / 3.0)),
+        size_mean=float(log_total.mean()),
+        size_sd=(SIZE_WIDENING if sizes else DENSE_WIDENING) * float(log_total.std(ddof=1)),
+        depth=replace(depth, sd=DEPTH_SCALE * depth.sd).of(_CONSTANT, (0.0, 1.0 / 3.0)),
         per_layer=per_layer.of(_RELATIVE_DEPTH, (0.0, 0.0, 0.0)),
         sparsity=sparsity,
         depth_law="student",
     )
 
 
-def fit_prior(models: Iterable[Features]) -> ShapePrior:
+def fit_prior(models: Iterable[Features], sizes: Sequence[Announced] | None = None) -> ShapePrior:
     """The prior that a set of models teaches; at least four dense and four sparse shapes.
 
     The attention kinds get one pseudo-count each, so that none is impossible.
+
+    Args:
+        models: what all but sparsity is fitted to.
+        sizes: what sparsity is fitted to; None: `announced`.
     """
     kept = distinct(models)
     dense = [m for m in kept if not m.moe]
@@ -269,7 +299,7 @@ def fit_prior(models: Iterable[Features]) -> ShapePrior:
     total = len(kept) + len(ATTENTION_KINDS)
     return ShapePrior(
         dense=_fit_class(dense, len(dense) / len(kept)),
-        moe=_fit_class(moe, len(moe) / len(kept)),
+        moe=_fit_class(moe, len(moe) / len(kept), announced() if sizes is None else sizes),
         attention=tuple((k, (kinds.count(k) + 1) / total) for k in ATTENTION_KINDS),
     )
 
@@ -298,8 +328,8 @@ CATALOGUE_PRIOR = ShapePrior(
     ),
     moe=ClassPrior(
         share=0.68,
-        size_mean=23.6637822,
-        size_sd=2.43055019,
+        size_mean=26.0299796,
+        size_sd=2.33438918,
         depth=Regression(
             coefficients=(-3.96656443, 0.333333333),
             sd=0.28559223,
@@ -315,9 +345,9 @@ CATALOGUE_PRIOR = ShapePrior(
             ),
         ),
         sparsity=Regression(
-            coefficients=(2.36619739, 0.0, 0.0),
-            sd=0.69225495,
-            inverse_gram=((0.0294117647, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)),
+            coefficients=(-6.17394476, 0.334374778),
+            sd=0.569274068,
+            inverse_gram=((5.3088465, -0.207315578), (-0.207315578, 0.00812271607)),
         ),
         depth_law="student",
     ),
