@@ -19,6 +19,8 @@ from archinfer.calibration.calibrate import Calibration
 from archinfer.errors import UnknownNameError
 from archinfer.forward.prediction import Predictions
 from archinfer.hardware.profile import Figure, Hardware
+from archinfer.inference.comparison import Comparison
+from archinfer.inference.posterior import Posterior
 from archinfer.physics.terms import TokenTime
 from archinfer.record import Ends, Quantiles
 
@@ -164,80 +166,6 @@ class SensitivityOutput(BaseModel):
     )
 
 
-class MarginalOutput(Levels):
-    """Quantiles of one quantity, and what was learnt of it."""
-
-    information_bits: float = Field(description="what nodes and speed taught beyond the prior")
-    nodes_bits: float = Field(description="what the number of nodes alone taught")
-    speed_bits: float = Field(description="what the speed taught once the nodes are known")
-    identified: bool = Field(description="enough was learnt to speak of a result")
-    given: bool = Field(description="the question states it")
-
-
-class ExpectedSpeed(BaseModel):
-    """Tokens/s to expect before the observation, in quantiles."""
-
-    p05: float
-    p50: float
-    p95: float
-    tail: float = Field(description="probability of a speed as extreme as the observed one")
-
-
-class FactOutput(BaseModel):
-    """What knowing one further fact is expected to teach of a quantity."""
-
-    fact: str
-    information_bits: float
-    ratio: float = Field(description="p95 / p05 to expect once the fact is known")
-
-
-class PosteriorOutput(BaseModel):
-    """What an observed speed says; the quantities are null where nothing is possible."""
-
-    possible: bool
-    reason: str = Field(description="why nothing is possible; else empty")
-    ess: float = Field(description="effective sample size")
-    samples: int
-    warnings: list[str]
-    total_params: MarginalOutput | None
-    active_params: MarginalOutput | None
-    layers: MarginalOutput | None
-    nodes: MarginalOutput | None
-    accepted_tokens: Levels | None = Field(
-        default=None, description="gained a pass; by the law, net of what drafting takes"
-    )
-    expected_tokens_per_s: ExpectedSpeed | None = None
-    speed_bits: float | None = Field(
-        default=None, description="what the speed taught about everything at once, in bits"
-    )
-    weights: dict[str, float] | None = Field(default=None, description="probability by format")
-    attention: dict[str, float] | None = Field(default=None, description="probability by kind")
-    software: dict[str, float] | None = Field(
-        default=None,
-        description="probability of each software; null where only one comes into question",
-    )
-    mixture_of_experts: float | None = Field(default=None, description="probability")
-    layers_per_node: dict[str, float] | None = Field(
-        default=None,
-        description="probability of 1, 2, 3 or more layers in the fullest node; null on GPUs",
-    )
-    value_of_facts: dict[str, list[FactOutput]] | None = Field(
-        default=None, description="what else would narrow each quantity, most narrowing first"
-    )
-
-
-class ComparisonOutput(BaseModel):
-    """Why the observed speed differs from that of a known model on the same hardware."""
-
-    reference: str
-    reference_tokens_per_s: float
-    speed_ratio: float = Field(description="reference over observed; above 1: this one is slower")
-    probability: dict[str, float] = Field(description="that this model is larger, deeper, ...")
-    factor: dict[str, float] = Field(description="how much slower each cause makes it")
-    share: dict[str, float] | None = Field(description="of the logarithm of speed_ratio, by cause")
-    main_cause: dict[str, float] = Field(description="probability that a cause is the largest")
-
-
 class RelaxationOutput(BaseModel):
     """One way to open an empty region."""
 
@@ -291,8 +219,8 @@ class SolveOutput(BaseModel):
     by_weights: dict[str, WeightsRanges] = Field(description="the ranges of each weight format")
     architectures: list[ArchitectureOutput]
     sensitivity: list[SensitivityOutput]
-    posterior: PosteriorOutput | None = Field(description="null without --observed")
-    comparisons: list[ComparisonOutput] = Field(description="one for each --compare")
+    posterior: Posterior | None = Field(description="null without --observed")
+    comparisons: list[Comparison] = Field(description="one for each --compare")
     variants: list[VariantOutput] = Field(
         description="what a target allows without speculation, and with faster software that the "
         "profile knows; empty with --observed"

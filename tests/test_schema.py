@@ -196,7 +196,7 @@ def test_posterior_obeys_its_schema(speed: float) -> None:
     posterior = infer(question("wse-3", 88, observed=speed), samples=512, target_ess=50)
     schema = closed(json_schema("solve"))
     value = json.loads(json.dumps(plain(posterior.to_dict())))
-    assert faults({"$ref": "#/$defs/PosteriorOutput", "$defs": schema["$defs"]}, value) == []
+    assert faults({"$ref": "#/$defs/Posterior", "$defs": schema["$defs"]}, value) == []
 
 
 def test_parts_of_validate_obey_their_schema() -> None:

@@ -9,14 +9,14 @@ speculation states one), and of what the cost model does not explain.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from archinfer.errors import InputError
+from archinfer.inference.batch import Batch, resampled
 from archinfer.inference.importance import normal_points
 from archinfer.inference.nuisances import NO_SPECULATION, drawn_speculation, noise_scale
-from archinfer.inference.posterior import Batch, Posterior, resampled
+from archinfer.inference.posterior import Posterior
 from archinfer.inference.statistics import log_density
 from archinfer.models.shape import FloatArray, ModelShape
 from archinfer.physics.deployment import Deployment
@@ -25,6 +25,7 @@ from archinfer.physics.placement import best_mapping, min_nodes, traffic_of
 from archinfer.physics.speculation import speculative_time
 from archinfer.physics.terms import TokenTime
 from archinfer.physics.workload import Workload
+from archinfer.record import Record
 
 CAUSES = ("depth", "active bytes", "links", "queue", "speculation", "unexplained")
 _SPARE = 2.5
@@ -39,42 +40,26 @@ def log_mean(a: FloatArray, b: FloatArray) -> FloatArray:
     return np.asarray(np.where(small, np.sqrt(a * b), (a - b) / np.where(small, 1.0, x)))
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """An unknown model against a reference on the same hardware.
-
-    Attributes:
-        reference, reference_tokens_per_s: the other model.
-        speed_ratio: its speed over the observed one (above 1: the unknown model is slower).
-        probability: that the unknown model has more active parameters (`larger`), more layers
-            (`deeper`), more parameters in all (`more parameters`), uses no speculation
-            (`no speculation`), or gains fewer tokens a pass (`less speculation`).
-        factor: by which each of CAUSES makes the unknown model slower (geometric mean over the
-            posterior; below 1: faster); their product is `speed_ratio`.
-        share: of the logarithm of `speed_ratio` that each cause has; may be negative or above 1;
-            None where the speeds are equal.
-        main_cause: probability that each cause is the largest in the direction of the ratio.
-    """
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Record):
+    """Why the observed speed differs from that of a known model on the same hardware."""
 
     reference: str
     reference_tokens_per_s: float
     speed_ratio: float
+    """reference over observed; above 1: the unknown model is slower"""
     probability: dict[str, float]
+    """that the unknown model has more active parameters (`larger`), more layers (`deeper`), more
+    parameters in all (`more parameters`), uses no speculation (`no speculation`), or gains fewer
+    tokens a pass (`less speculation`)"""
     factor: dict[str, float]
+    """how much slower each cause makes it (geometric mean over the posterior; below 1:
+    faster); the product is `speed_ratio`"""
     share: dict[str, float] | None
+    """of the logarithm of `speed_ratio`, by cause; may be negative or above 1; null where the
+    speeds are equal"""
     main_cause: dict[str, float]
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {
-            "reference": self.reference,
-            "reference_tokens_per_s": self.reference_tokens_per_s,
-            "speed_ratio": self.speed_ratio,
-            "probability": self.probability,
-            "factor": self.factor,
-            "share": self.share,
-            "main_cause": self.main_cause,
-        }
+    """probability that a cause is the largest in the direction of the ratio"""
 
 
 def _plain_gains(low: float, high: float) -> tuple[FloatArray, FloatArray]:

@@ -12,6 +12,7 @@ from typing import cast
 import numpy as np
 from scipy.special import ndtr
 
+from archinfer.inference.batch import Batch
 from archinfer.inference.importance import Index, Space
 from archinfer.inference.nuisances import (
     NO_SPECULATION,
@@ -22,7 +23,6 @@ from archinfer.inference.nuisances import (
     spatial_nodes,
     temporal_nodes,
 )
-from archinfer.inference.posterior import Batch
 from archinfer.inference.prior import ShapePrior
 from archinfer.inference.statistics import log_density, truncated
 from archinfer.models.family import family_shape

@@ -40,6 +40,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from archinfer.errors import InputError
+from archinfer.inference.batch import Batch, resampled
 from archinfer.inference.generative import GenerativeModel
 from archinfer.inference.importance import Draws, Index, Proposal, adapt
 from archinfer.inference.nuisances import (
@@ -49,7 +50,7 @@ from archinfer.inference.nuisances import (
     NODES_CAP,
     READ_CONTEXT_LOW,
 )
-from archinfer.inference.posterior import Batch, Posterior, resampled
+from archinfer.inference.posterior import ExpectedSpeed, Posterior
 from archinfer.inference.prior import CATALOGUE_PRIOR, ShapePrior
 from archinfer.inference.statistics import DEGREES, quantiles
 from archinfer.models.family import ATTENTION_KINDS, attention_rule
@@ -172,7 +173,7 @@ def _speed_bits(before: Draws[_Kept], after: Draws[_Kept]) -> float:
     return max(0.0, mean - after.log_evidence + before.log_evidence) / float(np.log(2.0))
 
 
-def _predictive(model: GenerativeModel, draws: Draws[_Kept], count: int = 2048) -> dict[str, float]:
+def _predictive(model: GenerativeModel, draws: Draws[_Kept], count: int = 2048) -> ExpectedSpeed:
     """Speeds to expect of draws that know the nodes."""
     index = resampled(draws.weights, count)
     _, batch = model.evaluate(1, draws.payload.z[index], draws.payload.cell[index], speed=True)
@@ -181,12 +182,8 @@ def _predictive(model: GenerativeModel, draws: Draws[_Kept], count: int = 2048) 
     below = float(stdtr(DEGREES, (observed - centre) / batch.log_scale).mean())
     noise = np.random.default_rng(0).standard_t(DEGREES, count)
     p05, p50, p95 = np.exp(np.quantile(centre + batch.log_scale * noise, (0.05, 0.5, 0.95)))
-    return {
-        "p05": float(p05),
-        "p50": float(p50),
-        "p95": float(p95),
-        "tail": min(1.0, 2.0 * min(below, 1.0 - below)),
-    }
+    tail = min(1.0, 2.0 * min(below, 1.0 - below))
+    return ExpectedSpeed(float(p05), float(p50), float(p95), tail)
 
 
 def _warnings(posterior: Posterior, target_ess: float) -> tuple[str, ...]:
@@ -194,10 +191,10 @@ def _warnings(posterior: Posterior, target_ess: float) -> tuple[str, ...]:
     expected = posterior.predictive
     question = posterior.question
     assert expected is not None
-    if question.observed and expected["tail"] < TAIL:
+    if question.observed and expected.tail < TAIL:
         warnings.append(
             f"{question.tokens_per_s:,.6g} tokens/s is far from what models of the prior reach on "
-            f"these nodes ({expected['p05']:,.0f} to {expected['p95']:,.0f}): the answer rests on "
+            f"these nodes ({expected.p05:,.0f} to {expected.p95:,.0f}): the answer rests on "
             "the tails of the prior, or something else limits the speed"
         )
     unused = [

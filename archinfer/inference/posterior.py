@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from archinfer.errors import UnknownNameError
+from archinfer.inference.batch import Batch, resampled
 from archinfer.inference.importance import Index
 from archinfer.inference.statistics import (
     equal_mass_edges,
@@ -17,8 +18,9 @@ from archinfer.inference.statistics import (
     mutual_information_bits,
     quantiles,
 )
-from archinfer.models.shape import FloatArray, Number
+from archinfer.models.shape import FloatArray
 from archinfer.physics.speculation import SpeculationLaw
+from archinfer.record import As, Nullable, Record
 from archinfer.solver.question import Question
 
 QUANTITIES = ("total_params", "active_params", "layers", "nodes")
@@ -48,76 +50,24 @@ unknown. Price: node-hours per token at that throughput (any price of a node giv
 bits)."""
 
 
-@dataclass(slots=True)
-class Batch:
-    """Draws: every field has shape (n,); see `Posterior` for what they mean."""
-
-    total_params: FloatArray
-    active_params: FloatArray
-    layers: FloatArray
-    hidden_size: FloatArray
-    nodes: FloatArray
-    moe: FloatArray
-    weights: FloatArray
-    attention: FloatArray
-    accepted_tokens: FloatArray
-    speculates: FloatArray
-    concurrency: FloatArray
-    context_tokens: FloatArray
-    software: FloatArray
-    """Position in the question's `softwares`."""
-    software_factor: FloatArray
-    """Speed as a factor of that of the usual software."""
-    tokens_per_s: FloatArray
-    """Predicted, at central constants."""
-    throughput: FloatArray
-    depth_s: FloatArray
-    """This and the next three: parts of the time of a pass, with the usual software."""
-    bytes_s: FloatArray
-    links_s: FloatArray
-    queue_s: FloatArray
-    log_conditions: FloatArray
-    log_nodes: FloatArray
-    log_speed: FloatArray
-    log_scale: FloatArray
-    """Scale of Student's t around the logarithm of the predicted speed."""
-    deviation: FloatArray
-    """log(observed / predicted) in scales."""
-
-    @classmethod
-    def empty(cls, count: int) -> Batch:
-        """`count` draws of nothing."""
-        return cls(**{f.name: np.zeros(count) for f in fields(cls)})
-
-    @classmethod
-    def join(cls, parts: Sequence[Batch]) -> Batch:
-        """One batch after the other."""
-        return cls(
-            **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)}
-        )
-
-    def take(self, index: Index) -> Batch:
-        """The draws at `index`."""
-        return Batch(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
-
-    def put(self, index: Index, **columns: Number) -> None:
-        """Set columns at `index`."""
-        for name, values in columns.items():
-            getattr(self, name)[index] = values
+Shares = Annotated[dict[str, float], As(dict[str, float] | None)]
+"""Probability by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Marginal:
-    """One quantity.
+@dataclass(frozen=True, slots=True, repr=False)
+class Levels(Record):
+    """Five quantiles, from 5 % to 95 %."""
 
-    Attributes:
-        p05, p25, p50, p75, p95: quantiles.
-        information_bits: what nodes and speed taught beyond the prior within the known ranges.
-        nodes_bits: what the number of nodes alone taught.
-        speed_bits: what the speed taught once the number of nodes is known.
-        identified: at least IDENTIFIED_BITS.
-        given: the question states it; of the nodes in use, that it states how many there are.
-    """
+    p05: float
+    p25: float
+    p50: float
+    p75: float
+    p95: float
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Marginal(Record):
+    """Quantiles of one quantity, and what was learnt of it."""
 
     p05: float
     p25: float
@@ -125,73 +75,95 @@ class Marginal:
     p75: float
     p95: float
     information_bits: float
+    """what nodes and speed taught beyond the prior within the known ranges"""
     nodes_bits: float
+    """what the number of nodes alone taught"""
     speed_bits: float
+    """what the speed taught once the nodes are known"""
     identified: bool
+    """enough was learnt to speak of a result"""
     given: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+    """the question states it; of the nodes in use, how many there are"""
 
 
-@dataclass(frozen=True, slots=True)
-class FactValue:
-    """How much one more fact would narrow a quantity, on average over what the fact may be.
-
-    Attributes:
-        fact: one of FACTS.
-        information_bits: mutual information of fact and quantity.
-        ratio: expected 90 % interval's ratio p95 / p05 once the fact is known, as the
-            exponential of the mean logarithm.
-    """
+@dataclass(frozen=True, slots=True, repr=False)
+class FactValue(Record):
+    """What knowing one further fact is expected to teach of a quantity."""
 
     fact: str
     information_bits: float
+    """mutual information of fact and quantity"""
     ratio: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+    """p95 / p05 to expect once the fact is known, as the exponential of the mean logarithm"""
 
 
-@dataclass(frozen=True)
-class Posterior:
-    """The answer of `infer`.
+@dataclass(frozen=True, slots=True, repr=False)
+class ExpectedSpeed(Record):
+    """Tokens/s to expect before the observation, the nodes known, in quantiles."""
 
-    Attributes:
-        question: what was asked.
-        possible: whether any model of the prior agrees with everything.
-        reason: why not; "" where possible.
-        ess: effective sample size.
-        samples, stages: draws of the last stage, stages run.
-        kinds: attention kinds in the order of `draws.attention`.
-        draws: the draws.
-        weights: their weights, sum 1.
-        prior, with_nodes: (draws, weights) before any evidence, and with that of the nodes.
-        predictive: speeds to expect before one is seen, nodes known: p05, p50, p95 in tokens/s,
-            and `tail`, the two-sided probability of one as extreme as the question's.
-        law: of speculation, None: the question's range.
-        speed_bits: what the speed taught about all quantities and nuisances at once, in bits
-            beyond the number of nodes. At least what it taught about any one of them.
-        warnings: what to know before the answer is trusted.
-    """
+    p05: float
+    p50: float
+    p95: float
+    tail: float
+    """two-sided probability of a speed as extreme as the observed one"""
+
+
+@dataclass(frozen=True, repr=False)
+class Posterior(Record):
+    """What an observed speed says; the quantities are null where nothing is possible."""
+
+    KEYS = (
+        "possible",
+        "reason",
+        "ess",
+        "samples",
+        "warnings",
+        *QUANTITIES,
+        "accepted_tokens",
+        "expected_tokens_per_s=predictive",
+        "speed_bits",
+        "weights=weights_probability",
+        "attention=attention_probability",
+        "software=software_probability",
+        "mixture_of_experts=moe_probability",
+        "layers_per_node=layers_per_node_probability",
+        "value_of_facts",
+    )
 
     question: Question
     possible: bool
+    """whether any model of the prior agrees with everything"""
     reason: str
+    """why nothing is possible; else empty"""
     ess: float
+    """effective sample size"""
     samples: int
+    """draws of the last stage"""
     stages: int
     kinds: tuple[str, ...]
+    """Attention kinds in the order of `draws.attention`."""
     draws: Batch
     weights: FloatArray
+    """Of the draws, sum 1."""
     law: SpeculationLaw | None
+    """Of speculation; None: the question's range."""
     prior: tuple[Batch, FloatArray] | None = None
+    """Draws and weights before any evidence."""
     with_nodes: tuple[Batch, FloatArray] | None = None
-    predictive: dict[str, float] | None = None
-    speed_bits: float = 0.0
+    """The same with the evidence of the nodes."""
+    predictive: ExpectedSpeed | None = None
+    speed_bits: Nullable = 0.0
+    """what the speed taught about all quantities and nuisances at once, in bits beyond the number
+    of nodes; at least what it taught about any one of them"""
     warnings: tuple[str, ...] = ()
+    """what to know before the answer is trusted"""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as plain JSON data; what nothing is known of is None."""
+        data = super().to_dict()
+        if not self.possible:
+            data |= dict.fromkeys(key for key in data if key not in self.KEYS[:5])
+        return data
 
     def density(self, quantity: str) -> tuple[FloatArray, FloatArray]:
         """Values and weights (sum 1) of a quantity, for a histogram; any field of `Batch`."""
@@ -216,6 +188,33 @@ class Posterior:
     def marginals(self) -> dict[str, Marginal]:
         """Every quantity of QUANTITIES; empty where nothing is possible."""
         return {q: self._marginal(q) for q in QUANTITIES} if self.possible else {}
+
+    @property
+    def total_params(self) -> Marginal | None:
+        """all parameters"""
+        return self.marginals.get("total_params")
+
+    @property
+    def active_params(self) -> Marginal | None:
+        """parameters that one token uses"""
+        return self.marginals.get("active_params")
+
+    @property
+    def layers(self) -> Marginal | None:
+        """decoder layers"""
+        return self.marginals.get("layers")
+
+    @property
+    def nodes(self) -> Marginal | None:
+        """nodes in use"""
+        return self.marginals.get("nodes")
+
+    @property
+    def accepted_tokens(self) -> Levels | None:
+        """gained a pass; by the law, net of what drafting takes"""
+        if not self.possible:
+            return None
+        return Levels(*(float(v) for v in self.quantiles("accepted_tokens")))
 
     def _marginal(self, quantity: str) -> Marginal:
         posterior = self.density(quantity)
@@ -249,24 +248,24 @@ class Posterior:
         )
 
     @property
-    def weights_probability(self) -> dict[str, float]:
-        """Probability of each weight format."""
+    def weights_probability(self) -> Shares:
+        """probability by format"""
         return self._shares(self.draws.weights, self.question.weights)
 
     @property
-    def attention_probability(self) -> dict[str, float]:
-        """Probability of each kind of attention."""
+    def attention_probability(self) -> Shares:
+        """probability by kind"""
         return self._shares(self.draws.attention, self.kinds)
 
     @property
     def software_probability(self) -> dict[str, float] | None:
-        """Probability of each software; None where only one comes into question."""
+        """probability of each software; null where only one comes into question"""
         names = [name for name, _, _ in self.question.softwares]
         return self._shares(self.draws.software, names) if len(names) > 1 else None
 
     @property
     def layers_per_node_probability(self) -> dict[str, float] | None:
-        """Probability of 1, 2, 3 or `more` layers in the fullest node; None: temporal hardware."""
+        """probability of 1, 2, 3 or more layers in the fullest node; null on GPUs"""
         if not self.question.hardware.spatial:
             return None
         fullest = np.ceil(self.draws.layers / np.maximum(self.draws.nodes, 1.0))
@@ -274,8 +273,8 @@ class Posterior:
         return self._shares(np.clip(fullest, 1.0, len(names)) - 1.0, names)
 
     @property
-    def moe_probability(self) -> float:
-        """Probability of a mixture of experts."""
+    def moe_probability(self) -> Nullable:
+        """probability"""
         return float(self.weights @ self.draws.moe)
 
     def _shares(self, values: FloatArray, names: Sequence[str]) -> dict[str, float]:
@@ -283,12 +282,12 @@ class Posterior:
         return {n: float(s) for n, s in zip(names, shares, strict=True)}
 
     @cached_property
-    def value_of_facts(self) -> dict[str, tuple[FactValue, ...]]:
-        """For each quantity the facts that would narrow it, most narrowing first.
-
-        From draws of the posterior: bins of one fact, the mutual information with the quantity,
-        and the mean log-width of the quantity's 90 % interval within a bin.
-        """
+    def value_of_facts(
+        self,
+    ) -> Annotated[dict[str, tuple[FactValue, ...]], As(dict[str, list[FactValue]] | None)]:
+        """what else would narrow each quantity, most narrowing first"""
+        # From draws of the posterior: bins of one fact, the mutual information with the quantity,
+        # and the mean log-width of the quantity's 90 % interval within a bin.
         if not self.possible:
             return {}
         size = self.ess
@@ -330,36 +329,6 @@ class Posterior:
             "price of a token": _binned(hours, bins),
         }
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; quantities are null where nothing is possible."""
-        result: dict[str, Any] = {
-            "possible": self.possible,
-            "reason": self.reason,
-            "ess": self.ess,
-            "samples": self.samples,
-            "warnings": list(self.warnings),
-        }
-        if not self.possible:
-            return result | dict.fromkeys(QUANTITIES)
-        levels = ("p05", "p25", "p50", "p75", "p95")
-        accepted = dict(
-            zip(levels, (float(v) for v in self.quantiles("accepted_tokens")), strict=True)
-        )
-        return result | {
-            **{q: m.to_dict() for q, m in self.marginals.items()},
-            "accepted_tokens": accepted,
-            "expected_tokens_per_s": self.predictive,
-            "speed_bits": self.speed_bits,
-            "weights": self.weights_probability,
-            "attention": self.attention_probability,
-            "software": self.software_probability,
-            "mixture_of_experts": self.moe_probability,
-            "layers_per_node": self.layers_per_node_probability,
-            "value_of_facts": {
-                q: [f.to_dict() for f in facts] for q, facts in self.value_of_facts.items()
-            },
-        }
-
 
 _SAME_FACT = {
     "total_params": "total parameters",
@@ -384,10 +353,3 @@ def _mean_width(values: FloatArray, fact: Index) -> float:
             low, high = np.quantile(inside, (0.05, 0.95))
             widths += len(inside) / len(values) * float(high - low)
     return widths
-
-
-def resampled(weights: FloatArray, count: int) -> Index:
-    """Indices of `count` equally weighted draws, systematic."""
-    points = (np.arange(count) + 0.5) / count
-    at = np.searchsorted(np.cumsum(weights), points)
-    return np.asarray(np.minimum(at, len(weights) - 1), dtype=np.intp)

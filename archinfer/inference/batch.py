@@ -1,0 +1,76 @@
+"""Draws of deployed models: what the generative model puts together and the posterior weighs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from archinfer.inference.importance import Index
+from archinfer.models.shape import FloatArray, Number
+
+
+@dataclass(slots=True)
+class Batch:
+    """Draws: every field has shape (n,)."""
+
+    total_params: FloatArray
+    active_params: FloatArray
+    layers: FloatArray
+    hidden_size: FloatArray
+    nodes: FloatArray
+    moe: FloatArray
+    weights: FloatArray
+    attention: FloatArray
+    accepted_tokens: FloatArray
+    speculates: FloatArray
+    concurrency: FloatArray
+    context_tokens: FloatArray
+    software: FloatArray
+    """Position in the question's `softwares`."""
+    software_factor: FloatArray
+    """Speed as a factor of that of the usual software."""
+    tokens_per_s: FloatArray
+    """Predicted, at central constants."""
+    throughput: FloatArray
+    depth_s: FloatArray
+    """This and the next three: parts of the time of a pass, with the usual software."""
+    bytes_s: FloatArray
+    links_s: FloatArray
+    queue_s: FloatArray
+    log_conditions: FloatArray
+    log_nodes: FloatArray
+    log_speed: FloatArray
+    log_scale: FloatArray
+    """Scale of Student's t around the logarithm of the predicted speed."""
+    deviation: FloatArray
+    """log(observed / predicted) in scales."""
+
+    @classmethod
+    def empty(cls, count: int) -> Batch:
+        """`count` draws of nothing."""
+        return cls(**{f.name: np.zeros(count) for f in fields(cls)})
+
+    @classmethod
+    def join(cls, parts: Sequence[Batch]) -> Batch:
+        """One batch after the other."""
+        return cls(
+            **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)}
+        )
+
+    def take(self, index: Index) -> Batch:
+        """The draws at `index`."""
+        return Batch(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+
+    def put(self, index: Index, **columns: Number) -> None:
+        """Set columns at `index`."""
+        for name, values in columns.items():
+            getattr(self, name)[index] = values
+
+
+def resampled(weights: FloatArray, count: int) -> Index:
+    """Indices of `count` equally weighted draws, systematic."""
+    points = (np.arange(count) + 0.5) / count
+    at = np.searchsorted(np.cumsum(weights), points)
+    return np.asarray(np.minimum(at, len(weights) - 1), dtype=np.intp)
