@@ -18,13 +18,12 @@ Conventions of the counts:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import chain
-from math import inf
 
 from archinfer.errors import InputError
+from archinfer.models.caches import CacheFigures
 from archinfer.models.formats import weight_format
 from archinfer.models.layers.attention import Attention, Indexer
 from archinfer.models.layers.block import (
@@ -49,7 +48,7 @@ from archinfer.models.layers.pieces import (
     size_within,
 )
 from archinfer.models.layers.recurrent import GatedDelta, KimiDelta, Lightning
-from archinfer.models.shape import Cache, LayerGroup, ModelShape
+from archinfer.models.shape import LayerGroup, ModelShape
 from archinfer.models.storage import Bits, Storage, chosen_bits
 
 __all__ = [
@@ -101,19 +100,14 @@ class ParameterCount:
     active_without_embedding_and_head: int
 
 
-def _exact(value: Fraction) -> int:
-    """Nearest whole number: only zero experts can leave a fraction."""
-    return round(value)
-
-
-def _mean_bits(pieces: Sequence[Piece], block: LayerBlock, bits: Bits) -> float | None:
+def _mean_bits(pieces: Sequence[Piece], block: LayerBlock | None, bits: Bits) -> float | None:
     """Mean bits of one parameter over `pieces` of a layer; None where there are none."""
     count = sum(p.count for p in pieces)
     return sum(p.count * bits.of(p, block) for p in pieces) / count if count else None
 
 
 @dataclass(frozen=True, slots=True)
-class Architecture:
+class Architecture(CacheFigures):
     """A decoder-only language model.
 
     Attributes:
@@ -199,7 +193,7 @@ class Architecture:
                     routed = block.count * ff.routed_params(self.hidden_size)
                     unused += routed * (1 - ff.experts_per_token / ff.experts)
         total = sum(counts.values())
-        active = _exact(total - unused)
+        active = round(total - unused)  # only zero experts can leave a fraction
         head = counts.get("lm_head", 0)
         return ParameterCount(
             total=total,
@@ -221,50 +215,6 @@ class Architecture:
         routed = [b for b in self.blocks if b.moe is not None] or list(self.blocks)
         h = self.hidden_size
         return self.mtp_layers * (routed[-1].parameters(h) + 2 * h * h + 3 * h)
-
-    def _per_token_values(self, caches: Iterable[tuple[int, Cache]]) -> Fraction:
-        values = (count * Fraction(float(c.values_per_token)) for count, c in caches)
-        return sum(values, start=Fraction(0))
-
-    def _caches(self) -> list[tuple[int, Cache]]:
-        return [(b.count, c) for b in self.blocks for c in b.caches()]
-
-    def _indexer_caches(self) -> list[tuple[int, Cache]]:
-        return [(b.count, c) for b in self.blocks for c in b.indexer_caches()]
-
-    def kv_bytes_per_token(self, bits: float = 16) -> float:
-        """Bytes one token adds while the context is shorter than every window."""
-        return float(self._per_token_values(self._caches()) * Fraction(bits) / 8)
-
-    def kv_bytes_per_token_past_windows(self, bits: float = 16) -> float:
-        """Bytes one token adds once every window is full: the layers that keep growing."""
-        growing = [(n, c) for n, c in self._caches() if c.window_tokens == inf]
-        return float(self._per_token_values(growing) * Fraction(bits) / 8)
-
-    def kv_window_bytes_max(self, bits: float = 16) -> float:
-        """Most bytes that the windowed layers hold for one sequence."""
-        held = (
-            n * Fraction(float(c.values_per_token)) * int(float(c.window_tokens))
-            for n, c in self._caches()
-            if c.window_tokens != inf
-        )
-        return float(sum(held, start=Fraction(0)) * Fraction(bits) / 8)
-
-    def state_bytes(self) -> int:
-        """Recurrent (32-bit) and convolution (16-bit) state of one sequence, at any context."""
-        return sum(b.count * b.state_bytes() for b in self.blocks)
-
-    def indexer_bytes_per_token(self, bits: float = 16) -> float:
-        """Bytes of indexer keys one token adds; not in the KV figures."""
-        return float(self._per_token_values(self._indexer_caches()) * Fraction(bits) / 8)
-
-    def kv_bytes(self, context_tokens: float, bits: float = 16) -> float:
-        """Bytes that one sequence of `context_tokens` keeps: growth, windows, indexer, state."""
-        stored = sum(
-            n * float(c.values_per_token) * min(context_tokens, float(c.window_tokens))
-            for n, c in chain(self._caches(), self._indexer_caches())
-        )
-        return stored * bits / 8 + self.state_bytes()
 
     @property
     def attention_kinds(self) -> dict[str, int]:
@@ -329,6 +279,7 @@ class Architecture:
             UnknownNameError: no such format.
         """
         bits = None if weights is None else self.bits(weights)
+        outside = (None, None, None) if bits is None else self._outside_bits(bits)
         return ModelShape(
             groups=tuple(self._group(b, bits) for b in self.blocks),
             hidden_size=float(self.hidden_size),
@@ -337,7 +288,25 @@ class Architecture:
             tied=self.tied and self.has_head,
             extra_params=float(self._extra_params()),
             inactive_params=float(self.unread),
+            lookup_bits=outside[0],
+            head_bits=outside[1],
+            extra_bits=outside[2],
             name=self.name,
+        )
+
+    def _outside_bits(self, bits: Bits) -> tuple[float | None, float, float | None]:
+        """Mean bits of the tables, of the head's matrix, of what else lies outside the layers."""
+        tables: list[Piece] = []
+        others: list[Piece] = []
+        for piece in self._outside_pieces():
+            if piece.component != "lm_head" or piece.vector:
+                looked_up = piece.component in OUTSIDE_COMPONENTS and not piece.vector
+                (tables if looked_up else others).append(piece)
+        head = "embedding" if self.tied and self.has_head else "lm_head"
+        return (
+            _mean_bits(tables, None, bits),
+            bits.by_component[head],
+            _mean_bits(others, None, bits),
         )
 
     def _lookup_params(self) -> int:

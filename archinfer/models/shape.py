@@ -119,6 +119,9 @@ class ModelShape:
         extra_params: parameters outside layers read in each pass (final norm).
         inactive_params: stored parameters that the convention leaves out of `active`
             although they are not routed experts (n-gram tables).
+        lookup_bits, head_bits, extra_bits: mean bits of one parameter of each; None: the
+            deployment's format of what is outside the layers. A tied head is stored once, as
+            part of the tables.
     """
 
     groups: tuple[LayerGroup, ...]
@@ -128,6 +131,9 @@ class ModelShape:
     tied: bool = False
     extra_params: Number = 0.0
     inactive_params: Number = 0.0
+    lookup_bits: Number | None = None
+    head_bits: Number | None = None
+    extra_bits: Number | None = None
     name: str = field(default="", compare=False)
 
     @property

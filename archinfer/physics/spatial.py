@@ -148,7 +148,7 @@ def spatial_time(
         one_layer = region.reductions + both * region.per_cycle
         slowest = np.maximum(slowest, one_layer + hardware.fixed_time_per_layer_s)
         sides.append(region.side)
-    head_cycles = cycles(shape.head_params, shape.head_params * traffic.head_bits / 8.0)
+    head_cycles = cycles(shape.head_params, shape.head_params * traffic.table_bits(shape)[1] / 8.0)
     at_head = _region(hardware, HEAD_REDUCTIONS, head_cycles, 1.0, side_high, side)
     head_work = head_cycles * at_head.per_cycle
     head = head_work + at_head.reductions + hardware.fixed_time_per_layer_s

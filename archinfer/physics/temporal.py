@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from archinfer.models.shape import DENSE_CHAIN, FloatArray, LayerGroup, Number
+from archinfer.models.shape import DENSE_CHAIN, FloatArray, LayerGroup, ModelShape, Number
 from archinfer.physics.mapping import Placement
 from archinfer.physics.terms import Ledger, TokenTime, links_s
 from archinfer.physics.workload import (
@@ -291,9 +291,9 @@ def _whole_experts(
     return extra_s, by_steps + on.latency_s + (share - 1.0) * once_s
 
 
-def _head(on: _Group, params: Number) -> _Part:
+def _head(on: _Group, shape: ModelShape) -> _Part:
     """Seconds of the LM head, whose weights are read whole."""
-    bits = on.traffic.head_bits
+    params, bits = shape.head_params, on.traffic.table_bits(shape)[1]
     read, unpack = on.read_s(params, bits), on.unpack_s(params, bits)
     compute = on.compute_s(2.0 * on.tokens * params, bits)
     beyond = on.beyond_s(compute, read + unpack)
@@ -311,7 +311,7 @@ def temporal_time(hardware: Hardware, workload: Workload, mapping: Placement) ->
         (group.count, _layer(on, group, shape.hidden_size, mapping.whole_experts))
         for group in shape.groups
     ]
-    head = _head(on, shape.head_params)
+    head = _head(on, shape)
     links, latency = links_s(hardware, mapping.stages(shape.layers), on.tokens * shape.hidden_size)
     per_token = hardware.fixed_time_per_token_s
     # A drafted token is one more layer of the last kind, one more head and the time that a pass

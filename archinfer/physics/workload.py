@@ -45,10 +45,12 @@ class Traffic:
     held_context_tokens: Number | None = None
     """Tokens of context that memory is kept for; None: `context_tokens`."""
 
-    @property
-    def head_bits(self) -> Number:
-        """Bits of one parameter outside the layers."""
-        return self.weight_bits if self.outside_bits is None else self.outside_bits
+    def table_bits(self, shape: ModelShape) -> tuple[Number, Number, Number]:
+        """Bits of one parameter of the embedding tables, of the head, of what else is outside."""
+        usual = self.weight_bits if self.outside_bits is None else self.outside_bits
+        own = (shape.lookup_bits, shape.head_bits, shape.extra_bits)
+        lookup, head, extra = (usual if bits is None else bits for bits in own)
+        return lookup, head, extra
 
     def layer_bits(self, group: LayerGroup) -> tuple[Number, Number]:
         """Bits of one shared and of one routed parameter of a layer."""
@@ -236,8 +238,11 @@ class Workload:
         users = traffic.concurrency
         in_layers = sum(g.count * _weight_bytes(g, g.routed_params, traffic) for g in shape.groups)
         vectors = ACTIVATION_VECTORS * np.maximum(users, shape.layers)
+        lookup_bits, head_bits, extra_bits = traffic.table_bits(shape)
+        head = 0.0 if shape.tied else shape.head_params * head_bits
+        outside = shape.lookup_params * lookup_bits + head + shape.extra_params * extra_bits
         return Memory(
-            weights=in_layers + shape.outside_params * traffic.head_bits / 8.0,
+            weights=in_layers + outside / 8.0,
             caches=tuple(
                 CacheBytes(users * c.whole_bytes, c.shards) for c in _caches(shape, traffic)
             ),
@@ -259,10 +264,12 @@ class Workload:
         ]
         row_params = batch * shape.hidden_size if np.any(shape.lookup_params) else 0.0
         outside_params = shape.head_params + shape.extra_params + row_params
+        lookup_bits, head_bits, extra_bits = traffic.table_bits(shape)
+        outside = row_params * lookup_bits + shape.head_params * head_bits
         return Work(
             weight_params=sum(n * w.weight_params for n, w in layers) + outside_params,
             weight_bytes=sum(n * w.weight_bytes for n, w in layers)
-            + outside_params * (traffic.head_bits / 8.0),
+            + (outside + shape.extra_params * extra_bits) / 8.0,
             kv_read_bytes=sum(n * w.kv_read_bytes for n, w in layers),
             kv_write_bytes=sum(n * w.kv_write_bytes for n, w in layers),
             flops=sum(n * w.flops for n, w in layers) + 2.0 * batch * shape.head_params,
