@@ -286,6 +286,10 @@ class ModelOutput(BaseModel):
     experts_per_token: float | None
     weight_format: str
     weight_bytes: float
+    weight_formats: dict[str, str] = Field(description="by component; several joined by ' + '")
+    weight_bytes_by_component: dict[str, float]
+    kv_format: str | None = Field(description="of the KV cache, where the model's file states one")
+    assumed: list[str] = Field(description="what the model's file does not say")
     reductions_per_layer: list[ReductionsOutput]
     max_context_tokens: int | None
     announced: AnnouncedOutput | None

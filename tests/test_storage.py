@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,13 @@ import pytest
 
 from archinfer import catalogue
 from archinfer.errors import InputError, UnknownNameError
+from archinfer.forward.prediction import predict
+from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
 from archinfer.models.formats import weight_format
 from archinfer.models.huggingface import from_config, load_architecture
+from archinfer.physics.deployment import Deployment
+from tests.cli import run
 
 CASES = Path(__file__).parent / "fixtures" / "cases"
 
@@ -204,3 +209,45 @@ def test_patterns_that_cannot_be_used_are_named(pattern: str, words: str) -> Non
     with pytest.raises(InputError, match=words):
         small(quant_method="compressed-tensors", ignore=[pattern],
               config_groups={"g": {"weights": {"num_bits": 8, "type": "float"}}})  # fmt: skip
+
+
+def test_bytes_and_formats_by_component_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    done = run(capsys, "models", "show", "gpt-oss-20b", "--format", "json")
+    assert done.code == 0
+    facts = json.loads(done.out)
+    assert facts["weight_formats"]["experts"] == "mxfp4"
+    assert facts["weight_formats"]["attention"] == "bf16"
+    assert sum(facts["weight_bytes_by_component"].values()) == facts["weight_bytes"]
+    chosen = run(
+        capsys, "models", "show", "gpt-oss-20b", "--weights", "int4,head=int8", "--format", "json"
+    )
+    facts = json.loads(chosen.out)
+    assert facts["weight_format"] == "int4,lm_head=int8"
+    assert facts["weight_formats"]["lm_head"] == "int8"
+
+
+def test_predict_reads_the_bytes_of_each_component() -> None:
+    model = catalogue.load("llama-3.1-8b")
+    for profile in ("h100-sxm", "wse-3", "amd-epyc-9754"):
+        hardware = Hardware.load(profile)
+        text = "int4,embedding=int8,head=int4"
+        found = predict(model, hardware, Deployment(weights=text), changes=False)
+        whole = predict(model, hardware, Deployment(weights="int4"), changes=False)
+        assert found.weights == "int4,embedding=int8,lm_head=int4"
+        assert found.memory.weights == pytest.approx(model.weight_bytes(text), rel=1e-14)
+        assert float(found.time.head) < float(whole.time.head)
+        assert found.weight_formats is not None
+        assert found.weight_formats["lm_head"] == "int4"
+        assert found.to_dict()["assumed"] == []
+
+
+def test_a_file_whose_format_is_not_known_needs_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(BASE | {"quantization_config": {"quant_method": "exl2"}}))
+    for command in (("models", "show"), ("predict",)):
+        done = run(capsys, *command, str(path))
+        assert done.code == 2
+        assert "quant_method 'exl2' is not known; state the format with --weights" in done.err
+        assert run(capsys, *command, str(path), "--weights", "int4").code == 0

@@ -31,8 +31,16 @@ CONVENTIONS = {
 KV_FORMATS_SHOWN = ("bf16", "fp8", "fp4")
 
 
-def describe(architecture: Architecture, record: Entry | None) -> dict[str, Any]:
-    """Everything `models show` prints, as plain JSON values."""
+def describe(
+    architecture: Architecture, record: Entry | None, weights: str | None = None
+) -> dict[str, Any]:
+    """Everything `models show` prints, as plain JSON values.
+
+    Args:
+        architecture: the model.
+        record: what the catalogue says of it.
+        weights: weight format; None: the one the model comes in.
+    """
     from archinfer.models.formats import kv_format
 
     counts = architecture.parameters()
@@ -72,8 +80,12 @@ def describe(architecture: Architecture, record: Entry | None) -> dict[str, Any]
         "attention": architecture.attention_kinds,
         "experts": None if moe is None else moe.experts,
         "experts_per_token": None if moe is None else float(moe.experts_per_token),
-        "weight_format": architecture.weight_format,
-        "weight_bytes": architecture.weight_bytes(),
+        "weight_format": weights or architecture.weight_format,
+        "weight_bytes": architecture.weight_bytes(weights),
+        "weight_formats": architecture.weight_formats(weights),
+        "weight_bytes_by_component": architecture.weight_bytes_by_component(weights),
+        "kv_format": architecture.stored.kv,
+        "assumed": list(architecture.assumed),
         "reductions_per_layer": [
             {"layers": block.count, "reductions": block.reductions, "steps": list(block.steps)}
             for block in architecture.blocks
@@ -124,19 +136,43 @@ def list_models(output: FormatOption = Format.table) -> None:
     show_answer(answer, output)
 
 
+@app.command("families")
+def list_families(output: FormatOption = Format.table) -> None:
+    """List the families of configs that are read exactly, by model_type."""
+    from archinfer.models.huggingface import known_families
+    from archinfer.report.models import families_document
+
+    names = list(known_families())
+    rows = [("model_type",), *((name,) for name in names)]
+    show_answer(Answer(lambda: families_document(names), lambda: names, lambda: rows), output)
+
+
 @app.command()
 def show(
     model: Annotated[
-        str, typer.Argument(help="Name in the catalogue, or a config.json (-: standard input).")
+        str,
+        typer.Argument(
+            help="Name in the catalogue, or a file: config.json, params.json, .gguf, .safetensors, "
+            "the folder of one (-: standard input)."
+        ),
     ],
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            help="Weight format, as int4 or int4,embedding=int8,head=bf16. Default: the one the "
+            "model comes in."
+        ),
+    ] = None,
     output: FormatOption = Format.table,
 ) -> None:
     """Show a model's exact parameters by component, its KV cache and its layers."""
+    from archinfer.models.formats import weight_format
     from archinfer.models.named import read_model
     from archinfer.report.models import figures, show_document
 
     architecture, record = read_model(model)
-    facts = describe(architecture, record)
+    form = None if weights is None else weight_format(weights).name
+    facts = describe(architecture, record, form)
     for message in facts["warnings"]:
         warn(message)
     answer = Answer(

@@ -133,7 +133,7 @@ class Prediction(Record):
         "tensor_parallel=mapping.tensor_parallel", "tokens_per_s=speed",
         "tokens_per_s_without_speculation=plain_speed", "time_s", "memory_bytes=memory",
         "kv_held_bytes", "memory_fraction", "region_side", "bottleneck", "limit",
-        "what_would_help=changes", "notes", "range?", "by_layers?",
+        "what_would_help=changes", "notes", "weight_formats?", "assumed?", "range?", "by_layers?",
     )  # fmt: skip
 
     model: str
@@ -167,6 +167,10 @@ class Prediction(Record):
     """what would help, the best first; empty for arrays"""
     notes: tuple[str, ...] = ()
     """what to know before the figures are used"""
+    weight_formats: dict[str, str] | None = None
+    """by component, where the model has a config"""
+    assumed: tuple[str, ...] | None = None
+    """what the model's file does not say"""
     speed_: Quantiles | None = None
     """`speed` where it was computed with the rest (a sweep in blocks, a range of layers)"""
     plain_speed_: Quantiles | None = None
@@ -374,6 +378,9 @@ def predict(
             return _predict_blocks(asked, hardware, deployment, size)
         return _predict_arrays(asked, hardware, deployment)
     found = _predict_one(asked, hardware, deployment)
+    if isinstance(model, Architecture):
+        formats = model.weight_formats(asked.weights)
+        found = replace(found, weight_formats=formats, assumed=model.assumed)
     if not changes:
         return found
     return replace(found, changes=what_would_help(model, found))

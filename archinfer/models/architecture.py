@@ -124,7 +124,8 @@ class Architecture(CacheFigures):
         stored: formats the weights come in.
         family: the `model_type` it was read as.
         max_context_tokens: what the config states, None where it does not.
-        warnings: what was assumed in reading it.
+        warnings: what was assumed in reading it, and may be wrong.
+        assumed: everything that was assumed, what is usual included.
         notes: facts a reader of the counts should know.
     """
 
@@ -143,6 +144,7 @@ class Architecture(CacheFigures):
     family: str = ""
     max_context_tokens: int | None = None
     warnings: tuple[str, ...] = field(default=(), compare=False)
+    assumed: tuple[str, ...] = field(default=(), compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:

@@ -211,5 +211,6 @@ def _architecture(
         family=family,
         max_context_tokens=context,
         warnings=tuple(keys.warnings),
-        notes=(*notes, *reading.notes, *keys.notes, *recipe.notes),
+        assumed=(*keys.warnings, *recipe.notes),
+        notes=(*notes, *reading.notes, *keys.notes),
     )

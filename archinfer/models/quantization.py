@@ -121,7 +121,10 @@ def read_recipe(keys: ConfigKeys) -> Recipe:
     alone it says that nothing is. A quantization that is not known leaves `refused`: counts do
     not depend on it.
     """
-    recipe = Recipe(_dtype(keys))
+    unsaid = (
+        () if keys.has("dtype", "torch_dtype") else ("no dtype: what is not quantised is bf16",)
+    )
+    recipe = Recipe(_dtype(keys), notes=unsaid)
     section, mlx = keys.section("quantization_config"), keys.section("quantization")
     try:
         if mlx is not None and (section is None or not section.has("quant_method")):
@@ -135,6 +138,8 @@ def read_recipe(keys: ConfigKeys) -> Recipe:
         own = _experts(keys, section, recipe.main)
         own_formats = {} if own is None else {"experts": own}
         rules = Rules([(modules or [], None), *listed], section.where)
+        if recipe.kv is not None:
+            keys.notes.append(f"the file states a KV cache in {recipe.kv} (--kv sets the format)")
     except NotKnown as reason:
         return replace(recipe, refused=str(reason))
     covers, whole = recipe.covers, False

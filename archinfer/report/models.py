@@ -64,6 +64,9 @@ def figures(facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "hidden size", facts["hidden_size"]
     yield "vocabulary", facts["vocab_size"]
     yield f"weight bytes as released, {facts['weight_format']}", facts["weight_bytes"]
+    formats = facts["weight_formats"]
+    for name, stored in facts["weight_bytes_by_component"].items():
+        yield f"  bytes of {COMPONENTS.get(name, name)}, {formats.get(name, 'vectors')}", stored
     for name, value in facts["kv_bytes_per_token_by_format"].items():
         yield f"KV bytes a token, {name}", value
     if facts["kv_window_bytes_max"]:
@@ -91,6 +94,11 @@ def show_document(facts: dict[str, Any]) -> Document:
         Items(list(_told(facts)), where=SCREEN, bullet=""),
     ]
     return Document(title, blocks)
+
+
+def families_document(names: Sequence[str]) -> Document:
+    """The families of configs that are read exactly."""
+    return Document("", [Table("", ("model_type",), [(name,) for name in names], "l", ALL)])
 
 
 def _shown(value: Any) -> str:
