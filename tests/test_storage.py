@@ -235,7 +235,9 @@ def test_predict_reads_the_bytes_of_each_component() -> None:
         whole = predict(model, hardware, Deployment(weights="int4"), changes=False)
         assert found.weights == "int4,embedding=int8,lm_head=int4"
         assert found.memory.weights == pytest.approx(model.weight_bytes(text), rel=1e-14)
-        assert float(found.time.head) < float(whole.time.head)
+        # A wafer's cores multiply no faster than they read such weights.
+        least = 1.0 if hardware.spatial else 0.5
+        assert float(found.time.head) <= least * float(whole.time.head)
         assert found.weight_formats is not None
         assert found.weight_formats["lm_head"] == "int4"
         assert found.to_dict()["assumed"] == []
