@@ -253,3 +253,45 @@ def test_a_file_whose_format_is_not_known_needs_weights(
         assert done.code == 2
         assert "quant_method 'exl2' is not known; state the format with --weights" in done.err
         assert run(capsys, *command, str(path), "--weights", "int4").code == 0
+
+
+# Files that were refused, or counted short
+
+
+@pytest.mark.parametrize(
+    ("name", "total"),
+    [
+        ("01-num_beam_groups", 86_848),
+        ("02-dual_chunk", 86_848 + 2 * 128),
+        ("03-full_attn_mod", 86_848),
+        ("04-mimo", 86_848 + 2 * 128),
+        ("05-minimax_m3", 407_360),
+        ("06-bailing", 99_648),
+        ("07-gemma4", 93_088),
+        ("08-cohere2", 80_320),
+        ("09-deepseek-no-mla", 99_392),
+        ("14-llava", 6_738_939_904),
+        ("15-pixtral", 12_247_782_400),
+        ("16-qwen-omni", 86_848 + 2 * 128),
+        ("17-eagle3", 86_848 - 50 * 64),
+        ("18-glm4v", 86_848 + 2 * (128 + 2 * 64)),
+        ("19-exaone45", 86_848 + 2 * 2 * 16),
+    ],
+)
+def test_small_files_are_read(name: str, total: int) -> None:
+    assert load_architecture(str(CASES / f"{name}.json")).parameters().total == total
+
+
+@pytest.mark.parametrize(
+    ("family", "key", "value"),
+    [
+        ("phi3", "full_attn_mod", 2),
+        ("llama", "lm_head", False),
+        ("cohere2", "use_parallel_block", False),
+        ("minimax_m3", "moe_intermediate_size", 64),
+    ],
+)
+def test_a_key_that_may_change_a_size_still_stops(family: str, key: str, value: Any) -> None:
+    experts = {"num_local_experts": 4, "num_experts_per_tok": 2} if "minimax" in family else {}
+    with pytest.raises(InputError, match=key):
+        from_config(BASE | experts | {"model_type": family, key: value})

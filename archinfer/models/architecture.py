@@ -117,6 +117,7 @@ class Architecture(CacheFigures):
         tied: the head is the embedding table.
         has_head: there is a head (a base encoder of features has none).
         head_bias: a bias of the head.
+        head_rows: rows of the head where they are not the embedding's.
         final_norm_vectors: weight vectors of the norm after the last layer.
         outside: further parameters outside layers.
         unread: how many of those `outside` a token does not read (rows of n-gram tables).
@@ -136,6 +137,7 @@ class Architecture(CacheFigures):
     tied: bool = False
     has_head: bool = True
     head_bias: bool = False
+    head_rows: int | None = None
     final_norm_vectors: int = 1
     outside: tuple[Piece, ...] = ()
     unread: int = 0
@@ -167,7 +169,8 @@ class Architecture(CacheFigures):
     @property
     def _head(self) -> int:
         """Parameters of the head's matrix, stored or shared."""
-        return self._embedding if self.has_head else 0
+        rows = self.vocab_size if self.head_rows is None else self.head_rows
+        return rows * self.hidden_size if self.has_head else 0
 
     def _outside_pieces(self) -> Iterator[Piece]:
         yield Piece("embedding", self._embedding)

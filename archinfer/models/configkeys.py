@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from archinfer.errors import InputError, shorten
+from archinfer.models.tables import harmless_keys
 
 __all__ = ["ConfigKeys", "brief", "json_kind"]
 
@@ -48,7 +49,7 @@ _HARMLESS_KEY = re.compile(
     r"media_|_media|mm_|^vit_|_ids?$|moe_loss|balanc|capacity|drop_tokens|layer_norm_e|layernorm_e|residual_multi|"
     r"norm_type$|position_embedding_type|partial_|_factor$|expert_parallel|seq_aux|"
     r"router_activation|log_scale|swiglu|softmax|mscale|truncate|_offload|compile|"
-    r"sinkhorn|grouped_topk|attention_method|attn_temperature|attention_out_mult|mamba_chunk|chunk_size$)"
+    r"sinkhorn|grouped_topk|dual_chunk|attention_method|attn_temperature|attention_out_mult|mamba_chunk|chunk_size$)"
 )
 """Words of keys that change how a model computes, trains or is served, but not its size."""
 
@@ -161,6 +162,21 @@ class ConfigKeys:
             return bool(value)
         raise self.refuse(f"{names[0]} must be true or false, found {brief(value)}")
 
+    def only(self, name: str, *allowed: Any) -> None:
+        """Refuse a key that holds something other than what its family's code is known for."""
+        value = self.raw(name)
+        if value is not None and not any(value is a or value == a for a in allowed):
+            raise self.must_be(name, " or ".join(brief(a) for a in allowed), value)
+
+    def whole_list(self, name: str, default: Any = None) -> list[int] | None:
+        """A list of whole numbers, 0 or above, or None where the key is absent."""
+        value = self.raw(name, default=default)
+        if value is None:
+            return None
+        if not isinstance(value, list):
+            raise self.must_be(name, "a list of whole numbers", value)
+        return [self._whole((name,), item, 0) for item in value]
+
     def text(self, name: str, default: str = "") -> str:
         """A string."""
         value = self.raw(name, default=default)
@@ -211,6 +227,7 @@ class ConfigKeys:
             name
             for name, value in self.data.items()
             if name not in self._used
+            and name not in harmless_keys()
             and not name.startswith("_")
             and not any(value is n or value == n for n in _NEUTRAL)
             and (not isinstance(value, str) or name in _SIZE_STRINGS)

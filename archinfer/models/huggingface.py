@@ -13,6 +13,7 @@ from archinfer.models.quantization import read_recipe
 from archinfer.models.quantmethods import Recipe
 from archinfer.models.readers import ARCHITECTURE_ALIASES, FAMILIES, SAME_AS, Reading, generic
 from archinfer.models.storage import store
+from archinfer.models.tables import class_defaults, not_a_decoder
 
 __all__ = ["from_config", "known_families", "load_architecture", "load_config"]
 
@@ -20,8 +21,6 @@ _TEXT_SECTIONS = ("text_config", "llm_config", "language_config", "thinker_confi
 
 _NAME_MOST = 100
 """Characters of a `model_type` up to which the nearest known one is looked for."""
-
-_ENCODER_DECODER = frozenset({"t5", "mt5", "bart", "whisper", "mbart", "pegasus", "t5gemma"})
 
 
 def known_families() -> tuple[str, ...]:
@@ -116,9 +115,11 @@ def _assume(keys: ConfigKeys) -> Reading:
     needed = (("hidden_size",), ("num_hidden_layers",), ("vocab_size",), ("num_attention_heads",))
     missing = [alternatives[0] for alternatives in needed if not keys.has(*alternatives)]
     known = ", ".join(known_families())
-    if name in _ENCODER_DECODER or keys.data.get("is_encoder_decoder"):
+    other = not_a_decoder(name)
+    if other or keys.data.get("is_encoder_decoder"):
         subject = f"model_type {shorten(name)}" if name else "the model"
-        raise keys.refuse(f"{subject} is no decoder-only model")
+        other = other or "an encoder-decoder, which is not counted"
+        raise keys.refuse(f"{subject} is no decoder-only model: it is {other}")
     unlike = _unlike_llama(keys)
     if unlike:
         raise keys.refuse(f"{unknown} and {unlike} (known: {known})")
@@ -128,6 +129,27 @@ def _assume(keys: ConfigKeys) -> Reading:
         raise keys.refuse(f"{unknown} and key {missing[0]} is missing (known: {known})")
     keys.warnings.append(f"{unknown}; counted by its generic keys")
     return generic(keys)
+
+
+def _with_defaults(keys: ConfigKeys, family: str) -> ConfigKeys:
+    """The text part of a multimodal config, which leaves out what its class takes anyway."""
+    defaults = class_defaults(keys.text("model_type")) or class_defaults(family)
+    if keys.has("head_dim", "hidden_size", "num_attention_heads"):
+        # The class derives it from what the file has changed.
+        defaults = {k: v for k, v in defaults.items() if k != "head_dim"} | (
+            {"head_dim": defaults["head_dim"]} if family.startswith("gemma") else {}
+        )
+    taken = {k: v for k, v in defaults.items() if k not in keys.data}
+    said = [k for k in _MAIN_SIZES if k in taken]
+    found = ConfigKeys(taken | dict(keys.data), keys.where)
+    if said:
+        listed = ", ".join(f"{n} = {taken[n]}" for n in said)
+        found.warnings.append(f"not in the file, taken from the class default: {listed}")
+    return found
+
+
+_MAIN_SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+               "vocab_size")  # fmt: skip
 
 
 def _check_leftovers(keys: ConfigKeys, family: str) -> None:
@@ -158,8 +180,10 @@ def from_config(config: Mapping[str, Any], source: str = "config") -> Architectu
     keys = ConfigKeys(inner, source)
     family = _family(inner, keys)
     outer_keys = ConfigKeys(config, source)
-    if family is None and inner is not config:
+    if family is None and notes:
         family = _family(config, outer_keys)
+    if family is not None and notes:
+        keys = _with_defaults(keys, family)
     try:
         reading = _assume(keys) if family is None else FAMILIES[family](keys)
         name = keys.text("model_type") or family or "unknown"
@@ -203,6 +227,7 @@ def _architecture(
         vocab_size=reading.vocab,
         tied=reading.tied,
         head_bias=reading.head_bias,
+        head_rows=reading.head_rows,
         final_norm_vectors=reading.final_norm_vectors,
         outside=reading.outside,
         unread=reading.unread,

@@ -73,7 +73,22 @@ def generic(keys: ConfigKeys) -> Reading:
 
 
 _BIASED = Style(qkv_bias="attention_bias", o_bias="attention_bias")
-_LLAMA = replace(_BIASED, mlp_bias="mlp_bias", decoys=("sliding_window",))
+_LLAMA = replace(_BIASED, mlp_bias="mlp_bias", decoys=("sliding_window",), only={"lm_head": True})
+
+
+def read_llama(keys: ConfigKeys) -> Reading:
+    """Llama; with `draft_vocab_size` the draft of EAGLE-3, whose head has rows of its own."""
+    rows = keys.optional("draft_vocab_size")
+    reading = plain(_LLAMA)(keys)
+    if rows is None or rows == reading.vocab:
+        return reading
+    keys.warnings.append(
+        f"draft_vocab_size = {rows}: a draft of EAGLE-3, whose head has as many rows; the "
+        "projection of three hidden states before its layer is not counted"
+    )
+    return replace(reading, head_rows=rows, tied=False)
+
+
 _MISTRAL = Style(window="all", window_default=4096, defaults={"num_key_value_heads": 8})
 _QWEN2 = Style(qkv_bias=True, window="switched")
 _QWEN3 = replace(_BIASED, qk_norm="head", window="switched", decoys=("use_qk_norm", "qkv_bias"))
@@ -101,6 +116,10 @@ _COHERE = replace(
     qk_norm_default=False,
 )  # fmt: skip
 
+_BAILING = Style(
+    qkv_bias="use_qkv_bias", o_bias="use_bias", mlp_bias="use_bias", decoys=("use_rmsnorm",),
+)  # fmt: skip
+
 FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "afmoe": plain(
         replace(
@@ -110,9 +129,12 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     ),
     "arcee": plain(replace(_LLAMA, matrices=2)),
     "arctic": read_arctic,
+    "bailing_moe": plain(_BAILING),
+    "bailing_moe_v2": plain(replace(_BAILING, qk_norm="head", qk_norm_key="use_qk_norm")),
     "cohere": plain(_COHERE),
     "cohere2": plain(replace(_COHERE, qk_norm="none", qk_norm_key="", window="every",
-                              window_every=4, window_default=4096)),
+                              window_every=4, window_default=4096,
+                              only={"use_parallel_block": True, "use_embedding_sharing": True})),
     "dbrx": read_dbrx,
     "deepseek_v2": read_latent,
     "deepseek_v3": read_latent,
@@ -138,6 +160,7 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "glm4": plain(Style(qkv_bias="attention_bias", bias_default=True, norms_after=1)),
     "glm4_moe": plain(_GLM_MOE),
     "glm4_moe_lite": read_latent,
+    "glm4v_text": plain(Style(qkv_bias=True, norms_after=1, decoys=("attention_bias",))),
     "glm4v_moe_text": plain(replace(_GLM_MOE, bias_default=True, qk_norm="none",
                                      qk_norm_key="", decoys=("use_qk_norm",))),
     "glm_moe_dsa": read_latent,
@@ -159,10 +182,10 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "kimi_linear": read_kimi_linear,
     "lfm2": read_lfm2,
     "lfm2_moe": read_lfm2,
-    "llama": plain(_LLAMA),
+    "llama": read_llama,
     "llama4_text": read_llama4,
     "longcat_flash": read_longcat,
-    "mimo": plain(_QWEN2),
+    "mimo": plain(replace(_QWEN2, qkv_bias="attention_bias", bias_default=True)),
     "mimo_v2_flash": read_mimo_v2,
     "minimax": read_minimax,
     "minimax_m1": read_minimax,
@@ -182,7 +205,7 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "olmo3": plain(replace(_BIASED, qk_norm="projection", norms_before=0, norms_after=1,
                             window="every", window_every=4, window_default=4096)),
     "olmoe": plain(replace(_BIASED, qk_norm="projection", expert_width=True)),
-    "phi3": plain(Style(window="all")),
+    "phi3": plain(Style(window="all", only={"full_attn_mod": 1})),
     "phimoe": read_phimoe,
     "qwen2": plain(_QWEN2),
     "qwen2_moe": plain(Style(qkv_bias="qkv_bias", bias_default=True, window="switched",
@@ -215,7 +238,10 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
 SAME_AS = {
     "gemma3": "gemma3_text",
     "gemma4": "gemma4_text",
+    "exaone4_5": "exaone4",
+    "exaone4_5_text": "exaone4",
     "git": "grok-2",
+    "glm4v": "glm4v_text",
     "glm4v_moe": "glm4v_moe_text",
     "kimi_k25": "kimi_k2",
     "kimi_k3": "kimi_linear",
@@ -224,12 +250,18 @@ SAME_AS = {
     "minimax_m3_vl_text": "minimax_m3",
     "mistral_large_3": "deepseek_v3",
     "mimo_v2": "mimo_v2_flash",
+    "qwen2_5_omni": "qwen2",
+    "qwen2_5_omni_text": "qwen2",
+    "qwen2_5_omni_thinker": "qwen2",
     "qwen2_5_vl": "qwen2",
     "qwen2_5_vl_text": "qwen2",
     "qwen2_vl": "qwen2",
     "qwen2_vl_text": "qwen2",
     "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text",
+    "qwen3_omni_moe": "qwen3_moe",
+    "qwen3_omni_moe_text": "qwen3_moe",
+    "qwen3_omni_moe_thinker": "qwen3_moe",
     "qwen3_vl": "qwen3",
     "qwen3_vl_moe": "qwen3_moe",
     "qwen3_vl_moe_text": "qwen3_moe",

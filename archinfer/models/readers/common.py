@@ -91,6 +91,7 @@ class Reading:
     outside: tuple[Piece, ...] = ()
     unread: int = 0
     mtp_layers: int = 0
+    head_rows: int | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -117,6 +118,7 @@ class Style:
         sinks: attention sinks.
         defaults: class defaults of keys that released files are known to leave out.
         decoys: keys that the family's code does not use.
+        only: keys that the family's code is known with one value of; another is refused.
     """
 
     qkv_bias: str | bool = False
@@ -146,6 +148,7 @@ class Style:
     sinks: bool = False
     defaults: dict[str, int] = field(default_factory=dict)
     decoys: tuple[str, ...] = ()
+    only: dict[str, Any] = field(default_factory=dict)
 
 
 def read_switch(
@@ -216,6 +219,12 @@ _WINDOWED_TYPES = {"sliding_attention", "chunked_attention", "local_attention", 
 _FULL_TYPES = {"full_attention", "attention", "global_attention"}
 
 
+_EVERY = (
+    "sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers",
+    "layer_switch",
+)  # fmt: skip
+
+
 def read_windows(keys: ConfigKeys, layers: int, style: Style) -> list[int | None]:
     """The window of each layer, None where it sees everything."""
     types = keys.names_list("layer_types", layers, extra=16)
@@ -226,9 +235,7 @@ def read_windows(keys: ConfigKeys, layers: int, style: Style) -> list[int | None
     if not present and size is None:
         size = style.window_default
     if types is not None:
-        keys.ignore(
-            "sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers"
-        )
+        keys.ignore(*_EVERY)
         return [_typed_window(keys, t, size) for t in types]
     if size is None or not switched or style.window == "none":
         return [None] * layers
@@ -236,11 +243,10 @@ def read_windows(keys: ConfigKeys, layers: int, style: Style) -> list[int | None
         first = keys.integer("max_window_layers", default=0, low=0)
         return [size if i >= first else None for i in range(layers)]
     if style.window == "every":
-        names = ("sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers")
-        every = keys.raw(*names)
+        every = keys.raw(*_EVERY)
         if isinstance(every, str):
             return [size if every[i % len(every)] == "L" else None for i in range(layers)]
-        every = keys.integer(*names, default=style.window_every)
+        every = keys.integer(*_EVERY, default=style.window_every)
         return [None if (i + 1) % every == 0 else size for i in range(layers)]
     return [size] * layers
 
@@ -261,7 +267,7 @@ def moe_layers(keys: ConfigKeys, layers: int) -> list[bool]:
     first = keys.integer("first_k_dense_replace", "num_dense_layers", default=0, low=0)
     freq = keys.raw("moe_layer_freq", "moe_layer_frequency", default=1)
     step = keys.integer("decoder_sparse_step", "interleave_moe_layer_step", default=1)
-    only_dense = keys.raw("mlp_only_layers", default=[])
+    only_dense = keys.whole_list("mlp_only_layers", []) or []
     listed = keys.raw("moe_layers")
     enum = keys.raw("moe_layers_enum")
     start = keys.integer("moe_layer_start_index", default=0, low=0)
@@ -281,8 +287,8 @@ def moe_layers(keys: ConfigKeys, layers: int) -> list[bool]:
         return [bool(v) for v in keys.layer_list("moe_layer_freq", freq, layers)]
     every = keys.integer("moe_layer_freq", "moe_layer_frequency", default=1)
     last = layers - 1 if end == -1 else end
-    if not isinstance(last, int) or not isinstance(only_dense, list):
-        raise keys.refuse("moe_layer_end_index and mlp_only_layers must say which layers")
+    if not isinstance(last, int):
+        raise keys.must_be("moe_layer_end_index", "a whole number", last)
     return [
         i >= max(first, start, skipped)
         and i <= last
@@ -311,8 +317,14 @@ def read_experts(keys: ConfigKeys, layers: int, style: Style) -> list[MoE]:
     if not style.expert_width and own == ("intermediate_size",):
         raise keys.refuse("key moe_intermediate_size is missing")
     widths = keys.per_layer(("intermediate_size",) if style.expert_width else own, layers)
+    if style.expert_width and own == EXPERT_WIDTH and keys.per_layer(own, layers) != widths:
+        raise keys.refuse(
+            "moe_intermediate_size is not intermediate_size, which sizes the experts of this family"
+        )
     counts = keys.per_layer(SHARED_EXPERTS, layers, default=0)
     wide = keys.optional("shared_expert_intermediate_size", low=0)
+    each = keys.optional("moe_shared_expert_intermediate_size", low=0)
+    shared = [n * (w if each is None else each) for n, w in zip(counts, widths, strict=True)]
     keys.ignore(*SCORE_BIASES)
     return [
         MoE(
@@ -322,7 +334,7 @@ def read_experts(keys: ConfigKeys, layers: int, style: Style) -> list[MoE]:
             matrices=style.matrices,
             bias=style.expert_bias,
             router_bias=style.router_bias,
-            shared_width=counts[i] * widths[i] if wide is None else wide,
+            shared_width=shared[i] if wide is None else wide,
             shared_gate=style.shared_gate and bool(wide),
         )
         for i in range(layers)
@@ -405,6 +417,8 @@ def plain(style: Style) -> Callable[[ConfigKeys], Reading]:
 
     def read(keys: ConfigKeys) -> Reading:
         keys.ignore(*style.decoys)
+        for name, value in style.only.items():
+            keys.only(name, value)
         hidden, layers, vocab = read_core(keys, style)
         attention = read_attention(keys, hidden, style)
         windows = read_windows(keys, layers, style)

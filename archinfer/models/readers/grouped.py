@@ -71,9 +71,13 @@ def read_gemma4(keys: ConfigKeys) -> Reading:
     heads = keys.integer(*HEADS)
     kv = keys.integer("num_key_value_heads")
     head_dim = keys.integer("head_dim", default=256)
-    wide = keys.integer("global_head_dim", default=512)
+    own = _per_layer_sizes(keys, [i for i, w in enumerate(windows) if w is None])
+    wide = keys.integer("global_head_dim", default=own.get("head_dim", 512))
     shared_kv = keys.flag("attention_k_eq_v")
-    global_kv = keys.integer("num_global_key_value_heads", default=kv)
+    own_kv = own.get("num_key_value_heads", kv)
+    global_kv = keys.integer("num_global_key_value_heads", default=own_kv)
+    if own.get("head_dim", wide) != wide or own_kv not in (global_kv, kv):
+        raise keys.refuse("per_layer_config disagrees with global_head_dim")
     bias = keys.flag("attention_bias")
     borrowing = keys.integer("num_kv_shared_layers", default=0, low=0)
     double = keys.flag("use_double_wide_mlp")
@@ -127,6 +131,24 @@ def read_gemma4(keys: ConfigKeys) -> Reading:
         Piece("norm", per_layer, vector=True),
     )
     return replace(reading, outside=outside)
+
+
+def _per_layer_sizes(keys: ConfigKeys, full: list[int]) -> dict[str, int]:
+    """Sizes of the full layers in `per_layer_config`, which transformers 5 writes on saving."""
+    section = keys.section("per_layer_config")
+    if section is None:
+        return {}
+    found: list[dict[str, int]] = []
+    for name in section.data:
+        layer = section.section(name)
+        if not name.isdecimal() or int(name) not in full or layer is None:
+            raise section.refuse(f"{name} must be a layer of full attention")
+        found.append({n: layer.integer(n) for n in layer.data})
+        if not found[-1].keys() <= {"head_dim", "num_key_value_heads"} or found[-1] != found[0]:
+            raise layer.refuse("expected head_dim and num_key_value_heads, alike in all layers")
+    if found and len(found) != len(full):
+        raise section.refuse("must hold every layer of full attention, or none")
+    return found[0] if found else {}
 
 
 # Llama 4

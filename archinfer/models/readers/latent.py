@@ -30,6 +30,7 @@ from archinfer.models.readers.common import (
     Style,
     make_blocks,
     make_reading,
+    plain,
     read_core,
     read_experts,
     read_feed_forwards,
@@ -83,6 +84,11 @@ def _indexers(keys: ConfigKeys, query_width: int, layers: int) -> list[Indexer |
 def read_latent(keys: ConfigKeys, style: Style | None = None) -> Reading:
     """DeepSeek V2, V3, V3.2 and their kin."""
     style = Style() if style is None else style
+    if not keys.flag(
+        "use_mla", default="kv_lora_rank" not in keys.data or keys.has("kv_lora_rank")
+    ):
+        keys.ignore("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "q_lora_rank")
+        return plain(replace(style, qkv_bias="attention_bias", o_bias="attention_bias"))(keys)
     hidden, layers, vocab = read_core(keys, style)
     attention = _latent_attention(keys, hidden)
     keys.ignore("layer_types", "sliding_window", "num_experts_shared")
@@ -200,8 +206,8 @@ def read_kimi_linear(keys: ConfigKeys) -> Reading:
     linear = keys.section("linear_attn_config")
     types = keys.names_list("layer_types", layers)
     if linear is not None:
-        full = set(linear.raw("full_attn_layers", default=[]))
-        delta = set(linear.raw("kda_layers", default=[]))
+        full = set(linear.whole_list("full_attn_layers") or [])
+        delta = set(linear.whole_list("kda_layers") or [])
         if full | delta != set(range(1, layers + 1)) or full & delta:
             raise keys.refuse("full_attn_layers and kda_layers must name each layer once, from 1")
         types = ["full_attention" if i + 1 in full else "linear_attention" for i in range(layers)]

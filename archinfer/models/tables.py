@@ -1,0 +1,41 @@
+"""Tables made from the config classes of Hugging Face transformers.
+
+Keys that any config may have and that change no size, what the classes take for sizes that a file
+leaves out, and which models are no decoders (tests/tools/make_model_tables.py writes them).
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        files(__package__).joinpath("tables.json").read_text(encoding="utf-8")
+    )
+    return found
+
+
+@cache
+def harmless_keys() -> frozenset[str]:
+    """Keys of generation, tokens and training that the library writes into every config."""
+    return frozenset(_tables()["harmless"])
+
+
+def class_defaults(family: str) -> dict[str, Any]:
+    """Sizes that the class of a family takes where a config has none."""
+    found: dict[str, Any] = _tables()["defaults"].get(family, {})
+    return found
+
+
+def not_a_decoder(model_type: str) -> str:
+    """What a model is that does not decode by itself; "" where nothing says so."""
+    if model_type in _tables()["encoders"]:
+        return "an encoder, which generates no text"
+    if model_type in _tables()["encoder_decoders"]:
+        return "an encoder-decoder, which is not counted"
+    return ""

@@ -1,0 +1,94 @@
+"""Writes archinfer/models/tables.json from the config classes of Hugging Face transformers.
+
+    reference/bin/python tests/tools/make_model_tables.py FOLDER...
+
+The environment is that of transformers_counts.py; each FOLDER holds an older release
+(`pip install --no-deps --target FOLDER transformers==4.57.6`), whose generation defaults stand in
+files that people still have.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import warnings
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from transformers import GenerationConfig, PretrainedConfig
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+)
+
+SIZES = (
+    "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
+    "intermediate_size", "vocab_size", "moe_intermediate_size", "num_experts", "num_local_experts",
+    "n_routed_experts", "num_experts_per_tok", "shared_expert_intermediate_size",
+    "tie_word_embeddings", "sliding_window", "attention_bias", "num_kv_shared_layers",
+    "hidden_size_per_layer_input", "vocab_size_per_layer_input", "altup_num_inputs",
+    "laurel_rank",
+)  # fmt: skip
+
+NOT_HARMLESS = {"tie_word_embeddings", "add_cross_attention", "cross_attention_hidden_size",
+                "is_encoder_decoder", "pruned_heads", "self", "kwargs"}  # fmt: skip
+
+
+def harmless(folders: list[Path]) -> list[str]:
+    """Keys that every config may have and that change no size."""
+    names = set(GenerationConfig().to_dict()) | set(signature(PretrainedConfig).parameters)
+    for folder in folders:
+        for name in ("configuration_utils.py", "generation/configuration_utils.py"):
+            path = folder / "transformers" / name
+            if path.exists():
+                names |= set(re.findall(r'kwargs\.pop\("([a-z_0-9]+)"', path.read_text()))
+    return sorted(names - NOT_HARMLESS)
+
+
+def defaults() -> dict[str, Any]:
+    """What the class of each family takes for sizes that a file leaves out."""
+    found = {}
+    for name in sorted({*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *CONFIG_MAPPING.keys()}):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                config = CONFIG_MAPPING[name]()
+                text = config.get_text_config(decoder=True)
+        except Exception:
+            continue
+        if text is not config:
+            continue
+        values = json.loads(config.to_json_string(use_diff=False))
+        found[name] = {k: values[k] for k in SIZES if values.get(k) is not None}
+    return found
+
+
+def main() -> None:
+    """Write the tables of the families that archinfer reads."""
+    from archinfer.models.huggingface import known_families
+
+    encoders = {
+        n
+        for n in MODEL_FOR_MASKED_LM_MAPPING_NAMES
+        if n not in ("bart", "mbart", "mvp", "plbart", "git", "reformer")
+    }
+    both = {n for n in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES if "encoder" not in n}
+    tables = {
+        "harmless": harmless([Path(p) for p in sys.argv[1:]]),
+        "encoders": sorted(encoders - both),
+        "encoder_decoders": sorted(both | {"bart", "mbart", "mvp", "plbart", "whisper"}),
+        "defaults": {k: v for k, v in defaults().items() if k in known_families()},
+    }
+    path = Path(__file__).parents[2] / "archinfer" / "models" / "tables.json"
+    lines = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in tables["defaults"].items()]
+    others = {k: v for k, v in tables.items() if k != "defaults"}
+    text = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in others.items())
+    path.write_text("{\n" + text + ',\n"defaults": {\n' + ",\n".join(lines) + "\n}\n}\n")
+
+
+if __name__ == "__main__":
+    main()
