@@ -28,12 +28,12 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=20)
     parser.add_argument("--memory", type=float, default=4e9)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    from archinfer.calibration.threads import limit_threads
+    from archinfer.calibration.threads import blas_threads, limit_threads
 
-    limit_threads(args.threads)
+    limit_threads(args.threads or blas_threads())
 
     from archinfer.calibration.blind import blind_test
     from archinfer.calibration.calibrate import calibrate

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from archinfer.calibration.fit import CONSTANTS
+from archinfer.calibration.fit import CONSTANTS, SMALL
+from archinfer.calibration.moe.linear import SHARED
 from archinfer.calibration.threads import blas_threads, cores
 from archinfer.fitting.profile import yaml_text
 from archinfer.hardware.profile import Hardware
@@ -138,7 +139,7 @@ def profile_data(
             "bandwidth": _figure(1e9, "bytes_per_s", unused),
             "latency": _figure(50e-6, "seconds", unused),
         },
-        "constants": _constants(constants or {}, model_error, measured),
+        "constants": _constants(host, constants or {}, model_error, measured),
     }
     if log_covariance is not None:
         data["covariance"] = {
@@ -152,13 +153,19 @@ def profile_data(
 
 
 def _constants(
-    fitted: Mapping[str, tuple[float, float]], model_error: float, measured: str
+    host: Host, fitted: Mapping[str, tuple[float, float]], model_error: float, measured: str
 ) -> dict[str, Any]:
     """The section `constants`: what was fitted, and what the decoder's own code says."""
     section: dict[str, Any] = {
         "reductions_per_layer": _figure(0, source="one machine has nobody to wait for")
     }
+    if host.threads > 1:
+        section["small_matrix_params"] = _figure(
+            SHARED, source="OpenBLAS, interface/gemv.c: smaller matrices are not shared by threads"
+        )
     for key, (estimate, _) in CONSTANTS.items():
+        if key == SMALL and host.threads == 1:
+            continue
         dimension = "seconds" if key.startswith("fixed_time") else "number"
         if key not in fitted:
             section[key] = _figure(estimate, dimension, "estimate, before any fit")

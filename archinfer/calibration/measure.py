@@ -29,6 +29,8 @@ HELDOUT_MEDIAN = 0.10
 """Largest median error of held-out speeds with which a fit is worth printing."""
 HELDOUT_WORST = 0.30
 """Largest error of any held-out speed."""
+NOISY_SHARE = 0.5
+"""Timings that differ by more than this part of the median error are the reason for it."""
 ROUNDS_LEAST = 6
 PATIENCE = 2.5
 """Most time that the least number of rounds may take, in budgets."""
@@ -230,7 +232,7 @@ def _fitted(timings: _Timings, design: Sequence[Point], settings: Settings) -> R
     fit_s, held_s = ([seconds[p] for p in points] for points in (fit_points, held_points))
     fit = fit_machine(profile_hardware(profile_data(host)), fit_points, fit_s)
     heldout = HeldoutShapes(predictions(fit.hardware, held_points, held_s))
-    check(heldout, jitter)
+    check(heldout, _repeatability(timings))
     # What the constants do not explain, of shapes seen and unseen together.
     errors = np.log([1.0 + p.error for p in heldout.points])
     spread = float(
@@ -259,18 +261,40 @@ def _fitted(timings: _Timings, design: Sequence[Point], settings: Settings) -> R
     )
 
 
-def check(heldout: HeldoutShapes, jitter: float) -> None:
+def _repeatability(timings: _Timings) -> float:
+    """How far the times of a shape in every second round are from those in the others; median."""
+    halves = [(low(t[::2]), low(t[1::2])) for t in timings.times.values() if len(t) > 1]
+    if not halves:
+        return float("inf")
+    return float(np.expm1(np.median([abs(np.log(one / other)) for one, other in halves])))
+
+
+def check(heldout: HeldoutShapes, repeatability: float) -> None:
     """Refuse a fit that does not predict.
 
+    Args:
+        heldout: shapes that the fit has not seen.
+        repeatability: by how much timings of one shape differ.
+
     Raises:
-        MeasurementError: median or worst error too large.
+        MeasurementError: median or worst error too large; says whether the timings were noisy or
+            the cost model is wrong.
     """
     median, worst = heldout.median_error, heldout.worst_error
     if median <= HELDOUT_MEDIAN and worst <= HELDOUT_WORST:
         return
+    off = (
+        f"held-out speeds are off by {median:.0%} in the median and {worst:.0%} at worst (allowed: "
+        f"{HELDOUT_MEDIAN:.0%} and {HELDOUT_WORST:.0%})"
+    )
+    if repeatability > NOISY_SHARE * median:
+        raise MeasurementError(
+            f"the machine was too noisy to calibrate: timings of one shape differ by "
+            f"{repeatability:.0%} from one half of the rounds to the other, and {off}; try again "
+            "when nothing else runs"
+        )
+    most = max(heldout.points, key=lambda p: abs(p.error))
     raise MeasurementError(
-        "the machine was too noisy to calibrate: held-out speeds are off by "
-        f"{median:.0%} in the median and {worst:.0%} at worst (allowed: {HELDOUT_MEDIAN:.0%} and "
-        f"{HELDOUT_WORST:.0%}), and repeated steps by {jitter:.0%}; "
-        "try again when nothing else runs"
+        f"the cost model does not describe this machine: {off}, most of all {most.point.name}, "
+        f"though timings of one shape repeat within {repeatability:.1%}"
     )

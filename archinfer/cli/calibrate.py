@@ -46,13 +46,13 @@ def calibrate(
         int, typer.Option(min=1, max=1000, help="Models of the blind test.")
     ] = BLIND_CASES,
     threads: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=1,
-            help="Threads of matrix products in the timed shapes. With more than one the time of "
-            "a byte depends on the size of its matrix, and other programs disturb far more.",
+            help="Threads of matrix products and of reading. Default: as NumPy uses them, all "
+            "cores.",
         ),
-    ] = 1,
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, order and blind models.")] = 0,
     plot: Annotated[str | None, typer.Option(metavar="FILE", help=PLOT_HELP)] = None,
     report_file: Annotated[
@@ -64,10 +64,10 @@ def calibrate(
 
     Exits with 1, and prints no fit, where held-out shapes show that the machine was too noisy.
     """
-    from archinfer.calibration.threads import limit_threads
+    from archinfer.calibration.threads import blas_threads, limit_threads
 
     # Before anything imports NumPy.
-    limit_threads(threads)
+    limit_threads(blas_threads() if threads is None else threads)
     from archinfer.calibration.measure import Settings
     from archinfer.cli.common import print_csv, print_json, print_markdown, read_count, warn
     from archinfer.cli.pictures import check_targets, write_files
@@ -85,7 +85,7 @@ def calibrate(
         quick=quick,
         memory_bytes=budget,
         seed=seed,
-        command=_command(quick, memory, threads, seed),
+        command=_command(quick, memory, blas_threads(), seed),
     )
     try:
         found = _run(settings, cases if blind else 0)

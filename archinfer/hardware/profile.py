@@ -121,6 +121,8 @@ KEYS: Final[dict[str, Key]] = {
     "kv_bandwidth_efficiency": _fraction("kv_bandwidth_efficiency", uncertain=True),
     "fixed_time_per_expert": Key("fixed_time_per_expert_s", "seconds", closed=True, uncertain=True),
     "compute_overlap": Key("compute_overlap", "ratio", closed=True, maximum=1.0),
+    "small_matrix_speed": _fraction("small_matrix_speed", uncertain=True),
+    "small_matrix_params": Key("small_matrix_params", "number", closed=True),
     "model_error": Key("model_error_log_sd", "number", closed=True, maximum=3.0),
 }
 """Every scalar figure by its key. Those without a dot stand under `constants:` in the file,
@@ -133,6 +135,8 @@ _TEMPORAL_ONLY: Final = (
     "kv_bandwidth_efficiency",
     "fixed_time_per_expert",
     "compute_overlap",
+    "small_matrix_speed",
+    "small_matrix_params",
 )
 _SPATIAL_ONLY: Final = ("compute.cores", "compute.clock", "fabric.", "cycles_per_weight")
 _PEAK: Final = "compute.peak."
@@ -297,6 +301,11 @@ class Hardware(Record):
     kv_bandwidth_efficiency: Number = math.nan
     fixed_time_per_expert_s: Number = 0.0
     compute_overlap: Number = 1.0
+    small_matrix_speed: Number = 1.0
+    """Speed of a matrix that is too small to be shared by cores, over that of a large one
+    (temporal)."""
+    small_matrix_params: Number = 0.0
+    """Parameters below which a matrix is that small."""
     routed_layer_factor: Number = 1.0
     scale_up_size: float = 1.0
     scale_up_bandwidth_bytes_per_s: Number = math.nan

@@ -162,6 +162,8 @@ class Constants(StrictModel):
     )
     fixed_time_per_expert: Uncertain[Annotated[float, Read("fixed_time_per_expert")]] | None = None
     compute_overlap: Exact[Annotated[float, Read("compute_overlap")]] | None = None
+    small_matrix_speed: Uncertain[Annotated[float, Read("small_matrix_speed")]] | None = None
+    small_matrix_params: Exact[Annotated[float, Read("small_matrix_params")]] | None = None
     routed_layer_factor: Uncertain[Annotated[float, Read("routed_layer_factor")]] | None = None
 
 
@@ -338,6 +340,8 @@ _FOREIGN = {
         "constants.kv_bandwidth_efficiency",
         "constants.fixed_time_per_expert",
         "constants.compute_overlap",
+        "constants.small_matrix_speed",
+        "constants.small_matrix_params",
     ),
     "temporal": _NEEDED["spatial"],
 }

@@ -343,6 +343,10 @@ class Architecture(CacheFigures):
             state_bytes=float(block.state_bytes()),
             state_shards=block.state_shards,
             reductions=float(block.reductions),
+            matrices=tuple(float(p.count) for p in shared_pieces if not p.vector),
+            expert_matrices=()
+            if moe is None
+            else tuple(p.count / moe.experts for p in routed_pieces if not p.vector),
             shared_bits=_mean_bits(shared_pieces, block, bits)
             if bits is not None and mixed
             else None,

@@ -163,5 +163,17 @@ def family_shape(
         ),
         reductions=reductions,
         evenness=rules.evenness,
+        matrices=_shared_matrices(hidden, shared, kind),
+        expert_matrices=(2.0 / 3.0 * routed / experts, routed / experts / 3.0),
     )
     return ModelShape(groups=(group,), hidden_size=hidden, lookup_params=table, head_params=table)
+
+
+def _shared_matrices(
+    hidden: Number, shared_params: Number, kind: AttentionRule
+) -> tuple[Number, ...]:
+    """What every token reads of a layer, by matrix: QKV, O, and a SwiGLU block of the rest."""
+    output = hidden * hidden
+    qkv = output + kind.values_per_token * hidden
+    rest = np.maximum(shared_params - qkv - output, 0.0)
+    return qkv, output, 2.0 / 3.0 * rest, rest / 3.0

@@ -84,6 +84,22 @@ class LayerGroup:
     shared_bits: Number | None = None
     routed_bits: Number | None = None
     evenness: Number = 1.0
+    matrices: tuple[Number, ...] = field(default=(), compare=False)
+    """Parameters of each matrix that every token reads, where they are known."""
+    expert_matrices: tuple[Number, ...] = field(default=(), compare=False)
+    """Parameters of each matrix of one routed expert, where they are known."""
+
+    def small_params(self, below: Number) -> tuple[Number, Number]:
+        """Shared parameters in matrices of fewer than `below`, and the share of such in experts."""
+        shared, one, expert = (
+            sum((np.where(np.less(m, limit), m, 0.0) for m in sizes), start=0.0)
+            for sizes, limit in (
+                (self.matrices, below),
+                (self.expert_matrices, below),
+                (self.expert_matrices, np.inf),
+            )
+        )
+        return shared, one / np.maximum(expert, 1.0)
 
     @property
     def even_experts(self) -> Number:

@@ -10,6 +10,8 @@
   chain of dependent steps, and more where routed experts bring kernels of their own.
 - Arithmetic runs at the peak of the weights' own number format where there is one. Narrower
   weights than that are unpacked first, which vector units do beside the reads.
+- Matrices of fewer parameters than `small_matrix_params` run on one core of the node, at
+  `small_matrix_speed` of the speed of all (processors: a product that small is not shared out).
 - Where arithmetic does not run beside the reads (`compute_overlap` below 1), the part of it that
   nothing hides is added.
 - Routed experts are either cut over the nodes of the group like everything else, or stay whole on
@@ -192,13 +194,37 @@ class _Group:
         """What the memory time does not hide of `compute` seconds of arithmetic."""
         return np.maximum(compute - self.hardware.compute_overlap * memory_s, 0.0)
 
+    def small_s(self, group: LayerGroup, hit: Number) -> tuple[Number, Number]:
+        """Seconds of reading and of arithmetic that a layer's small matrices take on one core.
+
+        Args:
+            group: the layer.
+            hit: distinct experts that are read.
+        """
+        hardware, traffic = self.hardware, self.traffic
+        if not np.any(hardware.small_matrix_params):
+            return 0.0, 0.0
+        shared, share = group.small_params(hardware.small_matrix_params * self.nodes)
+        read = [shared, group.routed_params * (hit / group.experts) * share]
+        read_s = sum(
+            self.read_s(n, bits) for n, bits in zip(read, traffic.layer_bits(group), strict=True)
+        )
+        multiplied = 2.0 * self.tokens * (shared + group.routed_active_params * share)
+        speed = np.asarray(hardware.small_matrix_speed)
+        return read_s / speed, self.compute_s(multiplied, traffic.weight_bits) / speed
+
     def memory_ledger(
-        self, read: Number, kv: Number, compute: Number, beyond: Number
+        self,
+        read: Number,
+        kv: Number,
+        compute: Number,
+        beyond: Number,
+        small: tuple[Number, Number] = (0.0, 0.0),
     ) -> dict[str, Number]:
         """Seconds by efficiency.
 
         Compute beyond the memory time moves with its own efficiency and, through the part that
-        hides it, against that of the memory.
+        hides it, against that of the memory. `small`: of `small_s`, reading and arithmetic.
         """
         busy = beyond > 0.0
         seen = np.where(busy, 1.0 - self.hardware.compute_overlap, 1.0)
@@ -208,6 +234,7 @@ class _Group:
             "bandwidth_efficiency": -(read_s if own_kv else read_s + kv_s),
             "kv_bandwidth_efficiency": -kv_s if own_kv else 0.0 * kv_s,
             "compute_efficiency": -np.where(busy, compute, 0.0),
+            "small_matrix_speed": -(small[0] * seen + np.where(busy, small[1], 0.0)),
         }
 
 
@@ -255,6 +282,9 @@ def _layer(on: _Group, group: LayerGroup, hidden_size: Number, whole_experts: bo
         reductions = np.where(chosen, whole_reductions, reductions)
     kv = _kv_bytes(group, traffic, on.batch, g) / on.kv_bytes_per_s
     compute = on.compute_s(on.tokens * flops(group, traffic), traffic.weight_bits)
+    small = on.small_s(group, hit)
+    slower = 1.0 - np.asarray(hardware.small_matrix_speed)
+    read, compute = read + slower * small[0], compute + slower * small[1]
     beyond = on.beyond_s(compute, read + unpack + kv)
     kernels = hardware.fixed_time_per_layer_s * (group.reductions / DENSE_CHAIN)
     calls: Number = 0.0
@@ -263,7 +293,7 @@ def _layer(on: _Group, group: LayerGroup, hidden_size: Number, whole_experts: bo
         calls = np.where(routed, hit * hardware.fixed_time_per_expert_s, 0.0)
 
     def ledger() -> dict[str, Number]:
-        return on.memory_ledger(read, kv, compute, beyond) | {
+        return on.memory_ledger(read, kv, compute, beyond, small) | {
             "reductions_per_layer": by_steps,
             "fixed_time_per_layer": kernels,
             "routed_layer_factor": np.where(routed, kernels, 0.0),

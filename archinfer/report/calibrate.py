@@ -30,6 +30,7 @@ _COEFFICIENTS = {
     "bandwidth_efficiency": "bandwidth reached, weights",
     "kv_bandwidth_efficiency": "bandwidth reached, KV cache",
     "compute_efficiency": "peak reached",
+    "small_matrix_speed": "speed of small matrices, on one core",
 }
 _QUANTITIES = {
     "total_params": "total parameters",

@@ -143,6 +143,8 @@ class MoEConfig:
             macs_per_token=2 * self.heads * hd,
             shards=self.kv_heads,
         )
+        qkv = h * hd * (self.heads + 2 * self.kv_heads)
+        products = (float(qkv), float(h * hd * self.heads))
         groups = []
         if self.dense_layers:
             groups.append(
@@ -152,6 +154,7 @@ class MoEConfig:
                     vector_params=norms,
                     caches=(cache,),
                     reductions=chain,
+                    matrices=(*products, *_swiglu(h, self.intermediate_size)),
                 )
             )
         if self.moe_layers:
@@ -167,6 +170,12 @@ class MoEConfig:
                     experts_per_token=self.experts_per_token,
                     caches=(cache,),
                     reductions=chain + ROUTER_CHAIN,
+                    matrices=(
+                        *products,
+                        float(router),
+                        *_swiglu(h, self.shared_experts * self.moe_intermediate_size),
+                    ),
+                    expert_matrices=_swiglu(h, self.moe_intermediate_size),
                 )
             )
         return ModelShape(
@@ -177,3 +186,8 @@ class MoEConfig:
             tied=self.tie_word_embeddings,
             extra_params=h,
         )
+
+
+def _swiglu(hidden: int, width: int) -> tuple[float, ...]:
+    """Parameters of a block's matrices: gate and up side by side, and down."""
+    return (2.0 * hidden * width, 1.0 * hidden * width) if width else ()

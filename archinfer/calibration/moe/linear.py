@@ -17,9 +17,12 @@ from archinfer.calibration.threads import blas_threads
 
 CACHED = 1 << 19
 """Weights of a block on one thread, at most: 2 MiB, which a core's second-level cache holds."""
+SHARED = 460_800
+"""Weights from which on OpenBLAS shares a matrix-vector product among threads (its
+interface/gemv.c)."""
 SPLIT = 480_000
-"""Weights of a block on several threads, at least: OpenBLAS splits a matrix-vector product from
-460,800 on (its interface/gemv.c). Less than twice as many, so that two caches hold it."""
+"""Weights of a block on several threads, at least: SHARED and a little more, and less than twice as
+many, so that two caches hold it."""
 FEW_TOKENS = 6
 """Up to this many tokens, blocks beat a matrix-matrix product."""
 
