@@ -11,13 +11,19 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from archinfer.hardware.profile import Hardware
 from archinfer.models.family import FamilyRules
 from archinfer.solver.question import Question
 from archinfer.solver.region import solve
-from tests.exactness import agreement
+from tests.exactness import CONSTANTS, agreement, random_question
+
+QUESTION_POINTS = 500
+"""Points of each question with a constant of the profile at a random value; a tenth of all points
+are spent on those."""
 
 
 def main() -> int:
@@ -38,6 +44,20 @@ def main() -> int:
         ),
     }
     wrong = 0
+    rng = np.random.default_rng(0)
+    for constant in CONSTANTS:
+        found = [
+            agreement(region, QUESTION_POINTS, seed)
+            for seed in range(max(1, points // 10 // QUESTION_POINTS // len(CONSTANTS)))
+            if (region := solve(random_question(rng, constant))).feasible
+        ]
+        differing = sum(f.differing for f in found)
+        wrong += differing
+        print(
+            f"{constant}: {len(found)} questions, {sum(f.points for f in found):,} points, "
+            f"{sum(f.inside for f in found):,} inside, {differing} differ",
+            flush=True,
+        )
     for name, question in questions.items():
         start = time.perf_counter()
         region = solve(question)

@@ -13,12 +13,12 @@ from archinfer.hardware.profile import Hardware
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.formats import weight_format
 from archinfer.physics.deployment import Deployment
-from archinfer.physics.mapping import Placement
+from archinfer.physics.mapping import Placement, mappings, widest_group
 from archinfer.solver.answer import answer, sensitivity, variants
 from archinfer.solver.constraints import Candidate, slacks
 from archinfer.solver.question import Question
-from archinfer.solver.region import mappings, solve, widest_group
-from tests.exactness import agreement
+from archinfer.solver.region import solve
+from tests.exactness import CONSTANTS, agreement, directly, random_question
 
 WSE3 = Hardware.load("wse-3")
 WHOLE = WSE3.with_value("memory.usable_fraction", "1")
@@ -58,6 +58,37 @@ def test_membership_equals_the_constraints(question: Question, points: int) -> N
     assert found.points >= points - 3
     assert found.inside > points // 100, "the points must straddle the region"
     assert found.differing == 0
+
+
+@pytest.mark.parametrize("constant", CONSTANTS)
+def test_membership_equals_the_constraints_whatever_the_constant(constant: str) -> None:
+    rng = np.random.default_rng(len(constant))
+    compared = 0
+    while compared < 2:
+        region = solve(random_question(rng, constant))
+        if region.feasible:
+            assert agreement(region, 300, seed=compared).differing == 0
+            compared += 1
+
+
+def test_time_that_falls_with_active_parameters() -> None:
+    """With a time for each expert call a batch answers sooner where more of fewer are active."""
+    hardware = Hardware.load("amd-epyc-9754").with_value("fixed_time_per_expert", "15us")
+    question = Question(
+        hardware, nodes=(1, 1), tokens_per_s=5.0, concurrency=64, context_tokens=2000,
+        layers=(40.0, 40.0), weights=("int4",), speculation=(1.0, 1.0),
+    )  # fmt: skip
+    whole = solve(question)
+    part = solve(question.with_(active=(14.6e9, 14.62e9)))
+    assert part.total_high.max() > 2 * 16.9e9
+    assert whole.total_high.max() >= part.total_high.max()
+    # Brute force: totals just beyond the end are possible with no active parameters.
+    active = np.geomspace(whole.active_low.min(), whole.active_high.max(), 4000)
+    one, layers = np.ones(4000), np.full(4000, 40.0)
+    for share, possible in ((0.998, True), (1 + 1e-6, False)):
+        total = whole.total_high.max() * share
+        assert directly(question, total * one, active, layers, one, "int4").any() == possible
+    assert agreement(whole, 4000, seed=1).differing == 0
 
 
 def exact_most(question: Question, layers: float, per_stage: float, bits: float) -> float:
@@ -135,7 +166,7 @@ QUESTIONS = st.builds(
     st.integers(1, 200_000),
     st.integers(1, 64),
     st.booleans(),
-    st.sampled_from(["bf16", "fp8", "nvfp4"]),
+    st.sampled_from(["bf16", "fp8", "nvfp4", "int8", "int4"]),
 )
 
 

@@ -19,7 +19,7 @@ from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.shape import Cache, LayerGroup, ModelShape
 from archinfer.physics.decode import decode_time
 from archinfer.physics.deployment import Deployment
-from archinfer.physics.mapping import Layout, Placement, read_layout
+from archinfer.physics.mapping import GROUP_MOST, Layout, Placement, read_layout
 from archinfer.physics.temporal import (
     busiest_experts,
     payload_s,
@@ -30,7 +30,6 @@ from archinfer.physics.temporal import (
 )
 from archinfer.physics.terms import memory_fraction
 from archinfer.physics.workload import Traffic, Workload, node_share
-from archinfer.solver.region import GROUP_MOST
 from tests.cli import run
 
 A100 = Hardware.load("a100-80gb")

@@ -36,7 +36,7 @@ from archinfer.question import (
     options,
     read_speculation,
 )
-from archinfer.solver.region import LAYERS_MAX
+from archinfer.solver.slices import LAYERS_MAX
 from archinfer.words import compact
 
 Model: TypeAlias = Architecture | ModelShape | str | os.PathLike[str]

@@ -16,12 +16,11 @@ import numpy as np
 from archinfer.forward.prediction import Prediction, predict
 from archinfer.physics.decode import speed_range
 from archinfer.physics.deployment import Deployment
-from archinfer.physics.mapping import Placement
+from archinfer.physics.mapping import Placement, widest_group
 from archinfer.physics.placement import candidates, traffic_of
 from archinfer.physics.roofline import roofline_tokens_per_s
 from archinfer.physics.terms import TERMS, TokenTime
 from archinfer.physics.workload import Workload
-from archinfer.solver.region import widest_group
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware

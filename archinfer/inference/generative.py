@@ -37,7 +37,7 @@ from archinfer.physics.speculation import SpeculationLaw, speculative_time
 from archinfer.physics.terms import TokenTime
 from archinfer.physics.workload import Traffic, Workload
 from archinfer.solver.question import Question, Range, what_rounds_to
-from archinfer.solver.region import LAYERS_MAX
+from archinfer.solver.slices import LAYERS_MAX
 
 LAYERS_ASKED_CAP = 4096
 """Most layers considered where they are known; where not, as many as the solver looks at."""

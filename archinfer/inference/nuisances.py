@@ -14,13 +14,12 @@ from archinfer.inference.importance import Index
 from archinfer.inference.statistics import DEGREES
 from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.decode import decode_time, log_sd
-from archinfer.physics.mapping import Placement
+from archinfer.physics.mapping import Placement, widest_group
 from archinfer.physics.placement import fewest
 from archinfer.physics.speculation import SpeculationLaw
 from archinfer.physics.terms import TokenTime, memory_fraction
 from archinfer.physics.workload import Memory, Workload
 from archinfer.solver.question import Range
-from archinfer.solver.region import widest_group
 
 SCALE_UNCERTAINTY = 1.2
 """Factor on the variance of the noise for the uncertainty of its own scale: exp(2 s^2) with

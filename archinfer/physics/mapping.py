@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archinfer.errors import InputError
-from archinfer.models.shape import Number
+from archinfer.models.shape import FloatArray, Number
+
+if TYPE_CHECKING:
+    from archinfer.hardware.profile import Hardware
+
+GROUP_MOST = 8192.0
+"""Largest tensor-parallel group that is tried, in nodes. A layer must fit one group: 10T parameters
+at 16 bits in 14 layers are 1.4 TB a layer, or 6,900 of the smallest node (207 MB, Groq's LPU).
+For speed less is enough: on the shipped profiles no catalogue model is fastest on more than 1,024
+nodes a layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +105,36 @@ def read_layout(text: str, spatial: bool = False) -> Layout:
         raise InputError(f"mapping: ep: expected 1 or the tp of {group}, found {experts}")
     whole = None if experts is None or group == 1 else experts == group
     return Layout(group, values.get("pp", 1), whole)
+
+
+def widest_group(hardware: Hardware) -> float:
+    """Largest tensor-parallel group that is tried: one node of spatial hardware, else
+    GROUP_MOST."""
+    return 1.0 if hardware.spatial else GROUP_MOST
+
+
+def mappings(
+    layers: FloatArray, nodes: int, group_max: float = 1.0
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Every way to place `layers` whole layers on at most `nodes` nodes.
+
+    A pipeline of u stages holds ceil(L / u) layers in the fullest; stage counts that lead to
+    the same number are one mapping, the one with fewest stages. Each stage is a
+    tensor-parallel group of 1, 2, 4, ... nodes, `group_max` at most (see `widest_group`).
+
+    Returns:
+        (layers, layers_per_stage, tensor_parallel), one entry a mapping.
+    """
+    out: list[tuple[FloatArray, FloatArray, FloatArray]] = []
+    group = 1
+    while group <= min(nodes, group_max):
+        most = int(min(nodes // group, layers.max()))
+        stages = np.arange(1, most + 1, dtype=float)
+        depth = layers[:, None]
+        per_stage = np.ceil(depth / stages)
+        kept = (np.ceil(depth / per_stage) == stages) & (stages <= depth)
+        rows, columns = np.nonzero(kept)
+        out.append((layers[rows], per_stage[rows, columns], np.full(len(rows), float(group))))
+        group *= 2
+    joined = [np.concatenate(parts) for parts in zip(*out, strict=True)]
+    return joined[0], joined[1], joined[2]

@@ -12,10 +12,9 @@ from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, ModelShape, Number
 from archinfer.physics.decode import decode_time
 from archinfer.physics.deployment import Deployment
-from archinfer.physics.mapping import Placement
+from archinfer.physics.mapping import Placement, mappings, widest_group
 from archinfer.physics.terms import TokenTime, combined, memory_fraction
 from archinfer.physics.workload import Memory, Traffic, Workload
-from archinfer.solver.region import mappings, widest_group
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware

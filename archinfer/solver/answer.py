@@ -18,7 +18,8 @@ from archinfer.question import NODES_MOST
 from archinfer.solver.constraints import Candidate, Constraint, constraints
 from archinfer.solver.designs import Design, designs
 from archinfer.solver.question import Question
-from archinfer.solver.region import LAYERS_MAX, Bound, Interval, Region, solve
+from archinfer.solver.region import Bound, Interval, Region, solve
+from archinfer.solver.slices import LAYERS_MAX
 from archinfer.units import format_quantity, plain_number
 
 __all__ = [

@@ -23,7 +23,8 @@ from archinfer.physics.mapping import Placement
 from archinfer.physics.terms import TERMS
 from archinfer.solver.constraints import Candidate, slacks
 from archinfer.solver.question import Question, what_rounds_to
-from archinfer.solver.region import Region, placements, solve
+from archinfer.solver.region import Region, solve
+from archinfer.solver.slices import placements
 
 __all__ = ["Design", "build", "designs", "evaluate", "rounded"]
 

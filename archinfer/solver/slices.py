@@ -1,0 +1,151 @@
+"""The discrete part of a region: layers, mapping, weight format, mixture or dense."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archinfer.models.formats import weight_format
+from archinfer.models.shape import FloatArray
+from archinfer.physics.mapping import Placement, mappings, widest_group
+from archinfer.solver.constraints import Candidate, constraints
+from archinfer.solver.question import Question
+
+LAYERS_MAX = 512
+"""Deepest model searched unless the user asks for more: four times the deepest in the
+catalogue."""
+
+Index: TypeAlias = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """Arrays of one length: the discrete part of each slice."""
+
+    layers: FloatArray
+    layers_per_stage: FloatArray
+    tensor_parallel: FloatArray
+    weights: Index
+    """Position of the weight format in the question's list."""
+    weight_bits: FloatArray
+    dense: NDArray[np.bool_]
+    """Whether its models are dense: then N = A, and there is one slice beside that of mixtures."""
+
+    def take(self, index: Index) -> Slices:
+        """The slices at `index`."""
+        return Slices(*(getattr(self, f.name)[index] for f in fields(self)))
+
+    def candidate(self, question: Question, total: FloatArray, active: FloatArray) -> Candidate:
+        """One model in each slice."""
+        weights_only = np.array([weight_format(w).weights_only for w in question.weights])
+        return Candidate(
+            question,
+            total,
+            active,
+            self.layers,
+            self.mapping,
+            self.weight_bits,
+            dense=self.dense if self.dense.any() else False,
+            weights_only=weights_only[self.weights] if weights_only.any() else False,
+        )
+
+    @property
+    def mapping(self) -> Placement:
+        """The mapping of each slice."""
+        return Placement(self.layers_per_stage, self.tensor_parallel)
+
+    @property
+    def nodes(self) -> FloatArray:
+        """Nodes that each slice uses."""
+        return np.asarray(self.mapping.nodes(self.layers), dtype=float)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+
+def placements(question: Question, layers: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Every way to place whole layers on the question's nodes, or the one that it forces.
+
+    Returns:
+        As `mappings`; depths with fewer layers than the forced stages are left out.
+    """
+    layout = question.layout
+    if layout is None:
+        hardware = question.hardware
+        return mappings(layers, question.nodes[1], widest_group(hardware))
+    layers = layers[(layers >= layout.stages) & (layout.nodes <= question.nodes[1])]
+    per_stage = np.ceil(layers / layout.stages)
+    return layers, per_stage, np.full(len(layers), float(layout.tensor_parallel))
+
+
+def slices_of(question: Question, layers: FloatArray | None = None) -> Slices:
+    """Every slice that a question allows, power and price included.
+
+    Args:
+        question: what is asked.
+        layers: layer counts to look at; None: those the question allows, up to LAYERS_MAX.
+    """
+    allowed = _layer_range(question)
+    if layers is not None:
+        unlimited = question.layers[1] == np.inf and question.habits is None
+        within = (layers >= allowed[0]) & ((layers <= allowed[-1]) | unlimited)
+        allowed = layers[within] if len(allowed) else allowed
+    return _affordable(question, _every(question, allowed))
+
+
+def _layer_range(question: Question) -> FloatArray:
+    low, high = question.layers
+    if "layers asked" in question.disabled:
+        low, high = 0.0, np.inf
+    if question.habits is not None and "depth" not in question.disabled:
+        low, high = max(low, question.habits.layers[0]), min(high, question.habits.layers[1])
+    low = max(1.0, np.ceil(low))
+    high = np.floor(high) if high < np.inf else max(float(LAYERS_MAX), low)
+    return np.arange(low, high + 1.0)
+
+
+def _every(question: Question, layers: FloatArray) -> Slices:
+    if not len(layers):
+        none = np.empty(0)
+        index = np.empty(0, dtype=np.intp)
+        return Slices(none, none, none, index, none, np.empty(0, dtype=bool))
+    layers, per_stage, group = placements(question, layers)
+    bits = np.array([weight_format(w).bits for w in question.weights])
+    kinds = np.array([False, True] if _may_be_dense(question) else [False])
+    formats, n = len(bits), len(layers)
+    copies = formats * len(kinds)
+    return Slices(
+        np.tile(layers, copies),
+        np.tile(per_stage, copies),
+        np.tile(group, copies),
+        np.tile(np.repeat(np.arange(formats), n), len(kinds)),
+        np.tile(np.repeat(bits, n), len(kinds)),
+        np.repeat(kinds, formats * n),
+    )
+
+
+def _may_be_dense(question: Question) -> bool:
+    habits = question.habits
+    if habits is not None and "sparsity" not in question.disabled and habits.sparsity[0] > 1.0:
+        return False
+    totals, actives = (
+        (0.0, np.inf) if f"{name} asked" in question.disabled else getattr(question, name)
+        for name in ("total", "active")
+    )
+    return bool(totals[0] <= actives[1] and actives[0] <= totals[1])
+
+
+def _affordable(question: Question, slices: Slices) -> Slices:
+    """Without the slices whose nodes alone break a limit on power or price."""
+    if not len(slices):
+        return slices
+    ones = np.ones(len(slices))
+    candidate = slices.candidate(question, ones, ones)
+    keep = np.ones(len(slices), dtype=bool)
+    for constraint in constraints(question):
+        if constraint.name in ("power", "price"):
+            keep &= np.asarray(constraint.slack(candidate)) >= 0.0
+    return slices.take(np.flatnonzero(keep))
