@@ -97,7 +97,7 @@ def _raised(f: Limits, x_low: FloatArray, x_high: FloatArray) -> FloatArray:
     )
     raised = np.full(len(x_low), np.inf)
     raised[ok] = -mirrored
-    return np.maximum(x_low, raised)
+    return np.asarray(np.maximum(x_low, raised))
 
 
 def _unfolded(
