@@ -28,13 +28,14 @@ from archinfer.forward.prediction import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.infer import infer
 from archinfer.physics.deployment import Deployment
-from archinfer.report.findings import drawn, kinds, kinds_of, plain_name
+from archinfer.report import solve as told
+from archinfer.report.findings import plain_name
 from archinfer.report.html import to_page
 from archinfer.report.markup import VOID, Markup, el, join
 from archinfer.report.measured_page import calibrate_page, validate_page
 from archinfer.report.predict import Row, document
-from archinfer.report.solve_page import solve_page
 from archinfer.solver.answer import Answer, answer
+from archinfer.solver.drawn import drawn, kinds, kinds_of
 from archinfer.solver.question import Question
 from archinfer.solver.region import solve
 from archinfer.words import compact
@@ -73,6 +74,10 @@ def _validated() -> Validation:
 
 def _calibrated() -> Calibration:
     return calibrate(Settings(quick=True, memory_bytes=1.5e9), FakeBench())
+
+
+def solve_page(found: Answer, command: str = "") -> str:
+    return to_page(told.document(found), command)
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +218,7 @@ def test_observed_page_says_what_is_not_identified() -> None:
     verdicts = {m.identified for m in found.posterior.marginals.values() if not m.given}
     assert ("not identified" in shown) >= (False in verdicts)
     assert "given by you" in shown
-    assert "Which further fact would help most" in shown
+    assert "Which fact would narrow it" in shown
     assert "Reproduce" not in shown
 
 

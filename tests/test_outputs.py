@@ -6,14 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from archinfer import solve
-from archinfer.report.tables import new_console, print_table
-from archinfer.report.text import region_map
 from tests.cli import run
 
 QUICK = ("--architectures", "0")
@@ -260,72 +255,8 @@ def test_a_need_beyond_the_range_is_explained(capsys: pytest.CaptureFixture[str]
     assert "Where needs" not in run(capsys, "solve", "--speculation", "1:3").out
 
 
-# --- the map
-
-
-@given(
-    counts=st.lists(st.integers(1, 512), min_size=1, max_size=200, unique=True),
-    width=st.integers(20, 90),
-    data=st.data(),
-)
-def test_no_layer_count_is_missing_on_the_map(
-    counts: list[int], width: int, data: st.DataObject
-) -> None:
-    columns = sorted(counts)
-    j = data.draw(st.integers(0, len(columns) - 1))
-    top = np.full(len(columns), np.nan)
-    bottom = top.copy()
-    top[j], bottom[j] = 1e12, 1e9
-    rows = region_map(columns, [top.tolist()], [bottom.tolist()], ["#"], width, 12)
-    assert any("#" in row for row in rows[:12])
-    assert all(len(row) == 8 + width for row in rows[:13])
-
-
-# --- tables
-
-HEADINGS = ["name", "speed of one user", "source", "memory"]
-ROWS = [
-    ["a-model-with-a-long-name", "333 < 733 < 1,610", "estimate, from what the makers say", "3 TB"],
-    ["another", "1 < 2 < 3", "Cerebras, Hot Chips 34", "44 GB"],
-]
-
-
 def words(text: str) -> set[str]:
     return set(re.findall(r"[^\s;:]+", text))
-
-
-@pytest.mark.parametrize("columns", [30, 44, 60, 72, 80, 100, 200])
-def test_no_width_loses_or_breaks_a_word(
-    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    print_table(new_console(), "", HEADINGS, ROWS)
-    out = capsys.readouterr().out
-    cells = " ".join(cell for row in ROWS for cell in row)
-    assert words(cells) <= words(out)
-    assert max(map(len, out.splitlines())) <= columns
-
-
-def test_columns_left_out_are_named(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "58")
-    print_table(new_console(), "", HEADINGS, ROWS, optional=("memory", "source"))
-    out = capsys.readouterr().out
-    assert "44 GB" not in out
-    assert "(Left out, the window is narrow: memory; --format json has all.)" in flat(out)
-
-
-def test_a_pipe_gets_every_column(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)
-    wide = [[*row, "x" * 120] for row in ROWS]
-    print_table(new_console(), "", [*HEADINGS, "more"], wide, optional=("memory", "more"))
-    first, *rows = capsys.readouterr().out.splitlines()
-    assert {"memory", "more"} <= set(first.split())
-    assert sum("x" * 120 in row for row in rows) == 2
-    assert "Left out" not in "".join(rows)
 
 
 @pytest.mark.parametrize("columns", ["60", "80"])

@@ -42,14 +42,16 @@ from archinfer.report.chart import (
     overlap,
     ticks,
 )
-from archinfer.report.findings import drawn
 from archinfer.report.measured import calibrate_chart, validate_chart
-from archinfer.report.pictures import catalogue_points, nodes_panel, sizes_panel, solve_chart
+from archinfer.report.nodes_chart import nodes_panel
 from archinfer.report.predict import Row
 from archinfer.report.predict_chart import TERM_STYLES, predict_chart, time_panel
-from archinfer.report.region import outlines, speed_grid
+from archinfer.report.sizes_chart import catalogue_points, sizes_panel
+from archinfer.report.solve import chart as solve_chart
 from archinfer.solver.answer import Answer, answer
 from archinfer.solver.constraints import constraints
+from archinfer.solver.drawn import drawn
+from archinfer.solver.outline import outlines, speed_grid
 from archinfer.solver.question import Question
 from tests import cli
 from tests.test_calibration import FakeBench

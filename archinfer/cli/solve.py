@@ -35,8 +35,8 @@ def solve(
 
     With no options: 750 tokens/s for one user on 88 WSE-3 wafers.
     """
-    from archinfer.cli.common import print_csv, print_json, uneven_groups, warn
-    from archinfer.cli.pictures import check_targets, write_files
+    from archinfer.cli.common import uneven_groups
+    from archinfer.cli.output import Answer, check_targets, show, warn
 
     check_targets(plot, report)
     if emit is not None:
@@ -45,6 +45,8 @@ def solve(
         check_folder("--emit", emit)
 
     from archinfer import api
+    from archinfer.report.architectures import csv_rows
+    from archinfer.report.solve import chart, document
 
     found = api.solve(**asked)
     question = found.question
@@ -63,23 +65,10 @@ def solve(
 
         for path in write(found.architectures, question, emit):
             typer.echo(f"wrote {path}", err=True)
-    if plot is not None or report is not None:
-        from archinfer.report.pictures import solve_chart
-        from archinfer.report.solve_page import solve_page
-
-        chart = (lambda: solve_chart(found)) if found.feasible else None
-        write_files(plot, report, chart, lambda command: solve_page(found, command))
-    if output is Format.json:
-        print_json(found.to_dict())
-    elif output is Format.csv:
-        from archinfer.report.solve import architecture_rows
-
-        print_csv(*architecture_rows(found.architectures))
-    elif output is Format.markdown:
-        from archinfer.report.solve import print_answer_markdown
-
-        print_answer_markdown(found)
-    else:
-        from archinfer.report.solve import print_answer
-
-        print_answer(found, explain)
+    answer = Answer(
+        lambda: document(found),
+        lambda: found,
+        lambda: csv_rows(found),
+        (lambda: chart(found)) if found.feasible else None,
+    )
+    show(answer, output, explain=explain, plot=plot, report=report)

@@ -261,7 +261,7 @@ def text_width(text: str, size: float) -> float:
     return 0.56 * size * len(text)
 
 
-_WIDTH, _HEIGHT, _SIZE = 430.0, 350.0, 10.5
+WIDTH, _HEIGHT, _SIZE = 430.0, 350.0, 10.5
 """About how large the axes of a panel and its letters are, in points."""
 
 TextBox = tuple[float, float, float, float]
@@ -270,7 +270,7 @@ TextBox = tuple[float, float, float, float]
 def note_box(note: Note, x: Axis, y: Axis) -> TextBox:
     """Where a note lies in a panel: left, lower, right and upper end in points."""
     long = text_width(note.text, _SIZE)
-    across = x.fraction(note.x) * _WIDTH + note.dx
+    across = x.fraction(note.x) * WIDTH + note.dx
     base = y.fraction(note.y) * _HEIGHT + note.dy
     if note.angle:
         return across - 6.0, base - long / 2.0, across + 6.0, base + long / 2.0
@@ -301,7 +301,7 @@ def names_that_fit(
     Returns:
         One text a point, "" where there is no room.
     """
-    width, height, size = _WIDTH, _HEIGHT, _SIZE
+    width, height, size = WIDTH, _HEIGHT, _SIZE
     taken = [note_box(note, x, y) for note in notes]
     names: list[str] = []
     room = len(taken) + most

@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from archinfer.words import compact
-
-if TYPE_CHECKING:
-    from archinfer.inference.posterior import Marginal
-    from archinfer.solver.answer import Answer, Sensitivity
-    from archinfer.solver.question import Question
-    from archinfer.solver.region import Bound
-
-__all__ = [
-    "NAMES",
-    "READS",
-    "accuracy",
-    "change",
-    "drawn",
-    "ends_by_kind",
-    "findings",
-    "free_end",
-    "given_words",
-    "kinds",
-    "kinds_of",
-    "most_change",
-    "plain_name",
-]
+from archinfer.inference.posterior import Marginal
+from archinfer.solver.answer import Answer
+from archinfer.solver.drawn import drawn, free_end, kinds, kinds_of, reads, speed_spread
+from archinfer.solver.question import Question
+from archinfer.words import capital, change, compact, listed
 
 NEARLY = 0.8
 """Share of the nodes asked for from which those in use are nearly all of them."""
-
-READS = 0.15
-"""Relative change of the speed, when a quantity doubles or halves, from which the speed says
-something about it: the model's own error on a speed is about as large."""
 
 NAMES = {
     "total_params": "total parameters",
@@ -44,6 +20,11 @@ NAMES = {
     "nodes": "nodes",
 }
 
+QUANTITIES_IN_USE = NAMES | {"nodes": "nodes in use"}
+"""The same of models that were drawn, whose nodes are those in use."""
+
+SHORT_NAMES = {"definition": "total = active"}
+WITHIN = "within habits"
 _PLAIN = {"speed (not faster)": "not faster than observed"}
 
 
@@ -52,61 +33,6 @@ def plain_name(by: str) -> str:
     for name, words in _PLAIN.items():
         by = by.replace(name, words)
     return by
-
-
-ALIKE = 0.02
-"""Relative difference up to which physics alone is taken to draw the same end."""
-
-
-def kinds(question: Question) -> dict[str, str]:
-    """Kind of everything that may draw an end: physics, habit, request or search."""
-    from archinfer.solver.constraints import constraints
-
-    found: dict[str, str] = {c.name: c.kind for c in constraints(question)}
-    # The floor says where the solver stops looking; no law of nature forbids smaller models.
-    return found | {"nodes asked": "request", "search floor": "search"}
-
-
-def kinds_of(by: str, kinds: dict[str, str]) -> list[str]:
-    """Kinds of the constraints that draw an end together, each once."""
-    names = (
-        name
-        for part in by.split(", or ")
-        for half in part.split(" with ")
-        for name in half.split(" and ")
-    )
-    return list(dict.fromkeys(kinds[name] for name in names if name in kinds))
-
-
-def drawn(answer: Answer, name: str, side: str, kinds: dict[str, str]) -> str:
-    """What draws an end of a range.
-
-    The constraint that acts at an end does not say it all: habits may place the corner where it
-    acts. So an end is that of physics only where it stays without the habits.
-
-    Args:
-        answer: a feasible one.
-        name: quantity.
-        side: "low" or "high".
-        kinds: of `kinds`.
-
-    Returns:
-        "physics", "within habits" (physics, where habits let it act), "habit", or "" for what was
-        asked or where the search ends.
-    """
-    end: Bound = getattr(answer.ranges[name], side)
-    found = kinds_of(end.by, kinds)
-    if not found or "request" in found or "search" in found:
-        return ""
-    if found == ["habit"]:
-        return "habit"
-    moved = free_end(answer, name, side) / end.value
-    return "physics" if abs(moved - 1.0) <= ALIKE else "within habits"
-
-
-def free_end(answer: Answer, name: str, side: str) -> float:
-    """The same end where habits are left out."""
-    return answer.without_habits[name][("low", "high").index(side)]
 
 
 def ends_by_kind(answer: Answer, kinds: dict[str, str]) -> dict[str, list[str]]:
@@ -127,6 +53,20 @@ def ends_by_kind(answer: Answer, kinds: dict[str, str]) -> dict[str, list[str]]:
     return told
 
 
+def end_name(answer: Answer, name: str, side: str) -> str:
+    """What draws an end of a range, with its kind where it is of one."""
+    by: str = getattr(answer.ranges[name], side).by
+    known = kinds(answer.question)
+    found = kinds_of(by, known)
+    if drawn(answer, name, side, known) == "within habits" and "habit" not in found:
+        return f"{plain_name(by)} ({WITHIN})"
+    # Of several together the names alone fill the height.
+    if len(found) > 1:
+        return plain_name(by)
+    kind = f" ({found[0]})" if found else ""
+    return f"{SHORT_NAMES.get(by, plain_name(by))}{kind}"
+
+
 def given_words(question: Question, name: str, marginal: Marginal) -> str:
     """Verdict on a quantity that the question states."""
     if name != "nodes":
@@ -137,33 +77,24 @@ def given_words(question: Question, name: str, marginal: Marginal) -> str:
     return "nearly as asked" if marginal.p50 >= NEARLY * asked else "fewer than asked"
 
 
-def most_change(row: Sensitivity) -> float:
-    """Largest relative change of the speed when the quantity is halved or doubled."""
-    halved, same, doubled = row.tokens_per_s
-    return max(abs(v / same - 1.0) for v in (halved, doubled, same) if math.isfinite(v))
+def identified_words(marginal: Marginal) -> str:
+    """Whether the evidence identifies a quantity that was not given, and which evidence."""
+    if not marginal.identified:
+        return "not identified"
+    return f"identified by the {'nodes' if marginal.nodes_bits > marginal.speed_bits else 'speed'}"
 
 
-def _speed_ratio(answer: Answer) -> float:
-    """p95 / p05 of the predicted speed of the first architecture, or of the largest model."""
-    if answer.architectures:
-        p05, _, p95 = answer.architectures[0].speed
-        return p95 / p05
-    import numpy as np
-
-    from archinfer.physics.decode import speed_range
-
-    region, question = answer.region, answer.question
-    at = np.array([int(np.argmax(region.total_high))])
-    part = region.slices.take(at)
-    largest = part.candidate(question, region.total_high[at], region.total_high_at[at])
-    slow, _, fast = speed_range(question.hardware, largest.time, *question.speculation)
-    return float(np.ravel(fast)[0] / np.ravel(slow)[0])
+def verdict(question: Question, name: str, marginal: Marginal) -> str:
+    """What is known of a quantity, in words."""
+    if marginal.given:
+        return given_words(question, name, marginal)
+    return identified_words(marginal)
 
 
 def accuracy(answer: Answer) -> str:
     """How uncertain a predicted speed is, and why."""
     low, high = answer.question.speculation
-    spread = math.sqrt(_speed_ratio(answer) * low / high)
+    spread = speed_spread(answer)
     text = f"a predicted speed is right within a factor of {spread:.2g} either way (90 %)"
     if high > low:
         text += (
@@ -171,16 +102,6 @@ def accuracy(answer: Answer) -> str:
             f"{high:g}), which adds a factor of {high / low:.2g}"
         )
     return f"{text}."
-
-
-def _listed(words: Sequence[str]) -> str:
-    if len(words) < 2:
-        return "".join(words)
-    return f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def findings(answer: Answer, kinds: dict[str, str]) -> list[tuple[str, str]]:
@@ -199,7 +120,7 @@ def findings(answer: Answer, kinds: dict[str, str]) -> list[tuple[str, str]]:
     found.append(
         (
             "Pinned by physics",
-            f"{_capital(_listed(ends['physics']))}." if ends["physics"] else _nothing(ends),
+            f"{capital(listed(ends['physics']))}." if ends["physics"] else _nothing(ends),
         )
     )
     for label, by in (
@@ -207,11 +128,11 @@ def findings(answer: Answer, kinds: dict[str, str]) -> list[tuple[str, str]]:
         ("Drawn by habits of design only", "habit"),
     ):
         if ends[by]:
-            found.append((label, f"{_capital(_listed(ends[by]))}."))
+            found.append((label, f"{capital(listed(ends[by]))}."))
     unsaid = _not_told(answer, marginals)
     if unsaid:
         found.append(("Not told by the speed", unsaid))
-    found.append(("How sure", f"{_sizes_sure(marginals)}{_capital(accuracy(answer))}"))
+    found.append(("How sure", f"{_sizes_sure(marginals)}{capital(accuracy(answer))}"))
     return found
 
 
@@ -230,7 +151,7 @@ def _sizes_sure(marginals: dict[str, Marginal]) -> str:
     ]
     if not told:
         return ""
-    return f"Of its median a size lies within a factor of {_listed(told)} with 90 %. "
+    return f"Of its median a size lies within a factor of {listed(told)} with 90 %. "
 
 
 def _likely(answer: Answer, marginals: dict[str, Marginal]) -> str:
@@ -246,11 +167,11 @@ def _likely(answer: Answer, marginals: dict[str, Marginal]) -> str:
         low, middle, high = (_rounded(v) for v in (limits.low.value, m.p50, limits.high.value))
         if not m.given and name != "nodes" and not low <= middle <= high:
             beyond.append(what)
-    text = _listed(told)
+    text = listed(told)
     text += " (in brackets: 90 % intervals)." if "(" in text else "."
     if beyond:
         text += (
-            f" Of {_listed(beyond)} the middle lies beyond the range below: probabilities follow "
+            f" Of {listed(beyond)} the middle lies beyond the range below: probabilities follow "
             "the shapes of open models, without a hard end."
         )
     return text
@@ -262,11 +183,11 @@ def _not_told(answer: Answer, marginals: dict[str, Marginal]) -> str:
     hardly = [
         f"twice the {NAMES[row.quantity]} by {change(row.elasticity)}"
         for row in answer.sensitivity
-        if most_change(row) < READS
+        if not reads(row)
     ]
     if not hardly:
         return ""
-    told = _capital(_listed(hardly)).replace(" by ", " change the speed by ", 1)
+    told = capital(listed(hardly)).replace(" by ", " change the speed by ", 1)
     return f"{told}."
 
 
@@ -287,22 +208,16 @@ def _not_identified(answer: Answer, marginals: dict[str, Marginal]) -> str:
     sentences = []
     if loose:
         told = [f"{NAMES[n]} ({marginals[n].information_bits:.1f} bits)" for n in loose]
-        sentences.append(f"Not identified: {_listed(told)}.")
+        sentences.append(f"Not identified: {listed(told)}.")
     if by_nodes:
-        bits = _listed([f"{marginals[n].speed_bits:.1f}" for n in by_nodes])
+        bits = listed([f"{marginals[n].speed_bits:.1f}" for n in by_nodes])
         why = (
             f"the number of {node}s, which are assumed to be filled"
             if answer.question.hardware.spatial
             else f"what fits on that many {node}s"
         )
         sentences.append(
-            f"Of {_listed([NAMES[n] for n in by_nodes])} it taught {bits} bits; one bit would "
+            f"Of {listed([NAMES[n] for n in by_nodes])} it taught {bits} bits; one bit would "
             f"identify a quantity. What is known of them comes from {why}."
         )
     return " ".join(sentences)
-
-
-def change(ratio: float) -> str:
-    """A relative change in whole percent with its sign; none for zero."""
-    percent = round(100.0 * ratio) if math.isfinite(ratio) else 0
-    return f"{percent:+d} %" if percent else "0 %"

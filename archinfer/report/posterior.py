@@ -1,43 +1,38 @@
-"""What an observed speed says, as tables."""
+"""What an observed speed says, as blocks of the answer's document."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
+from archinfer.inference.comparison import Comparison
+from archinfer.inference.posterior import Posterior
+from archinfer.report.document import (
+    ALL,
+    PAGE,
+    Block,
+    Items,
+    Later,
+    Paragraph,
+    Pictures,
+    Table,
+)
+from archinfer.report.findings import QUANTITIES_IN_USE, identified_words
+from archinfer.report.posterior_chart import posterior_panels
 from archinfer.units import plain_number
-from archinfer.words import compact
+from archinfer.words import compact, span
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from archinfer.inference.comparison import Comparison
-    from archinfer.inference.posterior import Posterior
-
-__all__ = [
-    "COMPARISON_TITLE",
-    "FACTS_TITLE",
-    "TITLE",
-    "bits_text",
-    "comparison_text",
-    "nodes_text",
-    "notes",
-    "nuisance_text",
-    "posterior_rows",
-    "print_posterior",
-    "speculation_text",
-    "verdicts",
-]
-
-NAMES = {
-    "total_params": "total parameters",
-    "active_params": "active parameters",
-    "layers": "layers",
-    "nodes": "nodes in use",
-}
 FACTS_SHOWN = 3
 TITLE = "What the observation says: posterior over models like those built today"
 FACTS_TITLE = "Which fact would narrow it (expected 90 % interval, as a factor)"
 COMPARISON_TITLE = "Against models whose shape is known"
+READING = (
+    "Dashed: before, models like the open ones of today on any number of nodes. Blue area: "
+    "what the number of nodes and the speed leave, with its median and 90 % interval above. "
+    "Where both look alike, the observation taught nothing."
+)
+HEADINGS = (
+    "", "5 %", "25 %", "50 %", "75 %", "95 %", "bits", "of nodes", "of speed", "verdict",
+)  # fmt: skip
 CHANCES = {
     "larger": "more active parameters",
     "more parameters": "more parameters in all",
@@ -55,36 +50,46 @@ CAUSES = {
 """Causes of `archinfer.inference.comparison` that are more or less of something."""
 
 
-def posterior_rows(posterior: Posterior) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows: quantiles of each quantity and what taught them."""
-    headings = [
-        "",
-        "5 %",
-        "25 %",
-        "50 %",
-        "75 %",
-        "95 %",
-        "bits",
-        "of nodes",
-        "of speed",
-        "verdict",
-    ]
-    rows = []
-    for name, m in posterior.marginals.items():
-        source = "nodes" if m.nodes_bits > m.speed_bits else "speed"
-        identified = f"identified by {source}" if m.identified else "not identified"
-        verdict = "given" if m.given else identified
-        rows.append(
-            [
-                NAMES[name],
-                *(compact(v) for v in (m.p05, m.p25, m.p50, m.p75, m.p95)),
-                f"{m.information_bits:.1f}",
-                f"{m.nodes_bits:.1f}",
-                f"{m.speed_bits:.1f}",
-                verdict,
-            ]
+def blocks(posterior: Posterior, comparisons: Sequence[Comparison]) -> Iterator[Block]:
+    """The posterior, what would narrow it, and how the model compares with known ones."""
+    if posterior.possible:
+        yield from _found(posterior)
+    else:
+        yield Paragraph(f"No probability statement: {posterior.reason}.", where=ALL)
+    if comparisons:
+        lines = [line for comparison in comparisons for line in comparison_text(comparison)]
+        yield Items(lines, COMPARISON_TITLE, ALL)
+
+
+def _found(posterior: Posterior) -> Iterator[Block]:
+    drop = ("25 %", "75 %", "of nodes")
+    yield Table(TITLE, HEADINGS, _rows(posterior), "prrrrrrrrw", ALL, titled=ALL, drop=drop)
+    yield Paragraph(nuisance_text(posterior), where=ALL, tight=True)
+    yield Paragraph(bits_text(posterior), where=ALL, tight=True)
+    yield Paragraph(nodes_text(posterior), where=ALL)
+    pictures = Later(
+        lambda: [Pictures(posterior_panels(posterior, legend=False), "posterior", layout="four")]
+    )
+    yield Paragraph(READING, where=PAGE)
+    yield pictures
+    yield Items(verdicts(posterior), FACTS_TITLE, ALL)
+    for note in notes(posterior):
+        yield Paragraph(f"Note: {note}.", where=ALL)
+
+
+def _rows(posterior: Posterior) -> list[Sequence[str]]:
+    """Quantiles of each quantity and what taught them."""
+    return [
+        (
+            QUANTITIES_IN_USE[name],
+            *(compact(v) for v in (m.p05, m.p25, m.p50, m.p75, m.p95)),
+            f"{m.information_bits:.1f}",
+            f"{m.nodes_bits:.1f}",
+            f"{m.speed_bits:.1f}",
+            "given" if m.given else identified_words(m).replace("the ", ""),
         )
-    return headings, rows
+        for name, m in posterior.marginals.items()
+    ]
 
 
 def speculation_text(posterior: Posterior) -> str:
@@ -114,7 +119,7 @@ def nuisance_text(posterior: Posterior) -> str:
         )
     accepted = posterior.quantiles("accepted_tokens")
     low, high = posterior.question.speculation
-    prior = f"a range of {low:g} to {high:g}" if low < high else "as given"
+    prior = f"a range of {span(low, high)}" if low < high else "as given"
     if posterior.law is not None:
         prior = "the profile's law of speculation, net of drafting"
     return (
@@ -181,7 +186,8 @@ def verdicts(posterior: Posterior) -> list[str]:
             else "none of the facts considered helps much"
         )
         lines.append(
-            f"{NAMES[name]}: 90 % interval spans x {plain_number(width, 2)}; knowing more: {told}"
+            f"{QUANTITIES_IN_USE[name]}: 90 % interval spans x {plain_number(width, 2)}; "
+            f"knowing more: {told}"
         )
     return lines
 
@@ -216,27 +222,3 @@ def comparison_text(comparison: Comparison) -> list[str]:
         + f". By factors: {parts}.",
         f"Compared with it: {chances}.",
     ]
-
-
-def print_posterior(console: Console, posterior: Posterior) -> None:
-    """The posterior on `console`."""
-    from rich.text import Text
-
-    from archinfer.report.tables import print_table
-
-    if not posterior.possible:
-        console.print(Text(f"No probability statement: {posterior.reason}.", style="bold"))
-        console.print()
-        return
-    headings, rows = posterior_rows(posterior)
-    print_table(console, TITLE, headings, rows, optional=("25 %", "75 %", "of nodes"))
-    console.print(Text(nuisance_text(posterior)))
-    console.print(Text(bits_text(posterior)))
-    console.print(Text(nodes_text(posterior)))
-    console.print()
-    console.print(Text(FACTS_TITLE, style="bold"))
-    for line in verdicts(posterior):
-        console.print(Text(f"  {line}"))
-    for note in notes(posterior):
-        console.print(Text(f"  note: {note}"))
-    console.print()

@@ -258,9 +258,7 @@ def _cells(row: Row) -> list[str | Cell]:
         number(float(p.shape.active_params), compact(float(p.shape.active_params))),
         number(float(p.shape.layers), _layers(row)),
         p.weights,
-        number(
-            float(p.nodes_used), used if p.nodes_used == p.nodes else f"{used} of {p.nodes:.0f}"
-        ),
+        number(float(p.nodes_used), used),
         number(float(p.min_nodes), _least(p)),
         number(middle, speeds(*row.speed) if p.fits else "does not fit"),
         number(plain, f"{plain:,.0f}" if p.fits else "-"),

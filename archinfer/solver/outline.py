@@ -1,7 +1,7 @@
-"""The feasible region as outlines and cells to draw: projections of the exact slices.
+"""The feasible region projected onto two quantities: outlines, the fastest model, totals by depth.
 
 The region is a union of slices, one for each layer count, mapping and weight format. Over active
-parameters a picture shows the union's outline: for each format the largest and the least total
+parameters this is the union's outline: for each format the largest and the least total
 of any slice. It is found on a grid of active parameters from the slices that reach furthest at
 each depth, so a corner between two grid points is cut by less than the grid's step, and a hole
 inside the union would not show. `archinfer.solver.region.Region.contains` is exact.
@@ -154,3 +154,25 @@ def speed_grid(region: Region, active: FloatArray, total: FloatArray) -> FloatAr
     best = np.full(len(column), -np.inf)
     np.maximum.at(best, at[feasible], np.asarray(speed)[feasible])
     return np.where(np.isfinite(best), best, np.nan).reshape(len(total), len(active))
+
+
+def totals_by_depth(region: Region) -> tuple[FloatArray, dict[str, tuple[FloatArray, FloatArray]]]:
+    """Feasible layer counts, and for each weight format the least and largest total at each.
+
+    Returns:
+        Layers, shape (n,); for each format that has any model two arrays (n,), nan where none is.
+    """
+    depths = np.unique(region.slices.layers)
+    found = {}
+    for position, name in enumerate(region.question.weights):
+        mine = region.slices.weights == position
+        if not mine.any():
+            continue
+        at = np.searchsorted(depths, region.slices.layers[mine])
+        low, high = np.full(len(depths), np.inf), np.full(len(depths), -np.inf)
+        np.minimum.at(low, at, region.total_low[mine])
+        np.maximum.at(high, at, region.total_high[mine])
+        none = ~np.isfinite(high)
+        low[none], high[none] = np.nan, np.nan
+        found[name] = low, high
+    return depths, found

@@ -1,0 +1,142 @@
+"""Concrete architectures that would work, and the time of one pass of the first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from archinfer.report.document import (
+    ALL,
+    EXPLAIN,
+    PAGE,
+    SHOWN,
+    Block,
+    Cell,
+    Later,
+    Paragraph,
+    Pictures,
+    Section,
+    Table,
+    flatten,
+    number,
+)
+from archinfer.report.predict import time_table
+from archinfer.report.predict_chart import time_panel
+from archinfer.solver.answer import Answer
+from archinfer.solver.designs import Design, rounded
+from archinfer.words import capital, compact, counted, seconds, span, speeds
+
+COLUMNS = (
+    "total_params", "active_params", "layers", "nodes", "hidden_size", "experts",
+    "experts_per_token", "weights", "tokens_per_s_p05=tokens_per_s.p05",
+    "tokens_per_s_p50=tokens_per_s.p50", "tokens_per_s_p95=tokens_per_s.p95",
+    "accepted_tokens_needed", "memory_bytes", "bottleneck",
+)  # fmt: skip
+
+
+def csv_rows(answer: Answer) -> list[list[Any]]:
+    """The architectures in full precision for CSV, headings first."""
+    return flatten((d.to_dict() for d in answer.architectures), COLUMNS)
+
+
+def architectures(answer: Answer) -> Iterator[Block]:
+    designs = answer.architectures
+    if not designs:
+        where = SHOWN if answer.architectures_wanted else PAGE
+        text = (
+            "No buildable architecture of whole heads and experts lies in the region."
+            if answer.architectures_wanted
+            else "None is listed: none was asked for."
+        )
+        yield Paragraph(text, where=where)
+        return
+    headings = (
+        "total", "active", "layers", "nodes", "hidden", "experts", "weights",
+        "tokens/s 5<50<95 %", "needs", "memory", "bottleneck",
+    )  # fmt: skip
+    title = (
+        "Architectures that would work (experts: used/routed; needs: accepted tokens a pass"
+        f"{_rounding(answer)})"
+    )
+    rows = [_design(d) for d in designs]
+    drop = ("hidden", "memory")
+    yield Table(title, headings, rows, "rrrrrrlrrrl", ALL, drop=drop, sortable=True)
+    note = _needs(answer)
+    if note:
+        yield Paragraph(f"{capital(note)}.", where=ALL)
+
+
+def _design(d: Design) -> Sequence[str | Cell]:
+    moe, arch = d.moe, d.architecture
+    # Nodes, and where they share layers how.
+    group = round(float(d.mapping.tensor_parallel))
+    shared = "" if group == 1 else f" (tp {group:,})"
+    return (
+        number(d.total_params, compact(d.total_params)),
+        number(d.active_params, compact(d.active_params)),
+        number(arch.layers, str(arch.layers)),
+        number(d.nodes, f"{d.nodes:,}{shared}"),
+        number(arch.hidden_size, str(arch.hidden_size)),
+        number(moe.experts, f"{moe.top_k}/{moe.experts}") if moe else number(0, "dense"),
+        d.weights,
+        number(d.speed[1], speeds(*d.speed)),
+        number(d.accepted_needed, f"{d.accepted_needed:.2f}"),
+        number(d.memory_bytes, f"{d.memory_bytes / 1e12:.3g} TB"),
+        d.bottleneck,
+    )
+
+
+def _rounding(answer: Answer) -> str:
+    """How far architectures may miss a single size that was asked for; "" where none was."""
+    wide, single = rounded(answer.question)
+    if not single:
+        return ""
+    asked: float = getattr(answer.question, single[0])[0]
+    off = 100.0 * (getattr(wide, single[0])[1] / asked - 1.0)
+    return f"; within {off:.2g} % of the {' and '.join(single)} parameters asked"
+
+
+def _needs(answer: Answer) -> str:
+    """Why architectures are listed that need more or fewer accepted tokens than were allowed."""
+    q = answer.question
+    low, high = q.speculation
+    if not q.observed:
+        return ""
+    slow, fast = q.softwares[0][1], q.softwares[-1][1]
+
+    def all_within(low: float, high: float) -> bool:
+        return all(low <= d.accepted_needed <= high for d in answer.architectures)
+
+    if all_within(low, high):
+        return ""
+    if slow == fast == 1.0:
+        return (
+            f"where needs lies outside {span(low, high)}, the middle of the predicted speeds "
+            "misses the one observed; their 90 % interval still reaches it"
+        )
+    text = (
+        "tokens/s and needs are those of the usual software; where needs lies outside "
+        f"{span(low, high)}, other software makes up the difference"
+    )
+    return text if all_within(low * slow, high * fast) else f"{text}, or the spread of the speeds"
+
+
+def one_pass(answer: Answer) -> Iterator[Block]:
+    """The time of the first architecture."""
+    where = EXPLAIN | PAGE
+    if answer.architectures:
+        d = answer.architectures[0]
+        wide = math.isfinite(d.region_side)
+        side = f", regions {d.region_side:.0f} cores wide" if wide else ""
+        title = (
+            f"One pass of {compact(d.total_params)} total / {compact(d.active_params)} active in "
+            f"{d.weights}: {seconds(d.time_s['total'])} on "
+            f"{counted(d.nodes, answer.question.hardware.node)}, "
+            f"{d.mapping.layers_per_stage:.0f} layer(s) each{side}"
+        )
+        picture = Later(
+            lambda: [Pictures([time_panel("Time of one pass", d.time_s)], "time", layout="")]
+        )
+        blocks: list[Block] = [time_table(title, d.time_s, where), picture]
+        yield Section("Time of one pass by term", blocks, where)

@@ -1,0 +1,95 @@
+"""The question that the solver answers, and what was assumed, in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from archinfer.models.family import attention_rule
+from archinfer.report.posterior import speculation_text
+from archinfer.solver.answer import Answer
+from archinfer.solver.question import Habits, Question
+from archinfer.units import format_quantity
+from archinfer.words import compact, counted, span
+
+OPEN = (0.0, math.inf)
+
+
+def headline(question: Question) -> str:
+    """The question in one sentence."""
+    low, high = question.nodes
+    node = f"{question.hardware.name} {question.hardware.node}"
+    where = counted(high, node) if low == high else f"{low:,} to {counted(high, node)}"
+    if not question.nodes_known:
+        where = f"an unknown number of {node}s"
+    verb = "was observed at" if question.observed else "shall make at least"
+    speed = f"{question.tokens_per_s:,.6g} tokens/s"
+    return f"Which models fit: one user {verb} {speed} on {where}?"
+
+
+def assumptions(answer: Answer) -> str:
+    """What was assumed, in one paragraph."""
+    q = answer.question
+    low, high = q.speculation
+    gain = f"{span(low, high)} accepted token{'' if low == high == 1 else 's'} a pass"
+    if answer.posterior is not None:
+        gain = f"{gain} {speculation_text(answer.posterior)}".rstrip()
+    parts = [
+        f"{q.context_tokens:,} tokens of context, {counted(q.concurrency, 'user')}",
+        f"weights {', '.join(q.weights)}",
+        f"{q.kv} KV cache, {attention_rule(q.rules.attention).text}",
+        gain,
+        *_software(q),
+        "physics only"
+        if q.habits is None
+        else "within habits of design (--physics-only leaves them out)",
+        *(
+            f"{name} {_limits(*getattr(q, name))}"
+            for name in ("total", "active", "layers")
+            if getattr(q, name) != OPEN
+        ),
+        *_asked(q),
+        *(f"{change} (set by hand)" for change in q.overrides),
+    ]
+    return "; ".join(parts) + "."
+
+
+def _software(q: Question) -> Iterator[str]:
+    """Which software may have made an observed speed, where the profile knows several."""
+    if not q.observed or not q.hardware.software:
+        return
+    slow, fast = (q.softwares[end][1] for end in (0, -1))
+    if q.software is not None:
+        times = f" ({slow:.2g} times the usual)" if slow != 1.0 else ""
+        yield f"software: {q.software}{times}"
+    elif f"{slow:.2g}" == "1":
+        yield f"software: usual to {fast:.2g} times as fast (--software fixes it)"
+    else:
+        yield f"software: {slow:.2g} to {fast:.2g} times the usual (--software fixes it)"
+
+
+def _asked(q: Question) -> Iterator[str]:
+    """What was asked beyond the defaults, in words."""
+    if q.habits is not None and q.habits.sparsity != Habits().sparsity:
+        yield f"total / active {_limits(*q.habits.sparsity)}"
+    if q.layout is not None:
+        yield f"mapping {q.layout.text}"
+    if q.confidence_z != 0.0 and not q.observed:
+        yield f"the speed held with a probability of {100.0 * q.confidence:.3g} %"
+    if q.throughput_tokens_per_s is not None:
+        yield f"at least {q.throughput_tokens_per_s:,.6g} tokens/s over all users"
+    if q.power_w is not None:
+        yield f"at most {format_quantity(q.power_w, 'watts')}"
+    if q.price_per_hour is not None:
+        yield f"at most {format_quantity(q.price_per_hour, 'dollars_per_hour')}"
+    if q.calibration is not None:
+        yield f"measured figures of {q.calibration}"
+
+
+def _limits(low: float, high: float) -> str:
+    """A range in words."""
+    if low == high:
+        return compact(low)
+    if math.isinf(high):
+        return f"at least {compact(low)}"
+    return f"{compact(low)} to {compact(high)}" if low > 0 else f"at most {compact(high)}"

@@ -1,0 +1,96 @@
+"""What is pinned, by what and how surely: a row a quantity, an end a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from archinfer.inference.posterior import Marginal
+from archinfer.report.document import PAGE, Block, Items, Paragraph, Span, Table, Words
+from archinfer.report.findings import NAMES, WITHIN, given_words, identified_words, plain_name
+from archinfer.solver.answer import SEARCHED, Answer
+from archinfer.solver.drawn import drawn, free_end, kinds, kinds_of
+from archinfer.solver.region import Bound
+from archinfer.words import compact
+
+CAPTION = "Ranges are exact: each end is where the constraint beside it stops holding"
+LIKELY = (
+    "Most likely: probabilities over models shaped like the open ones of today. They replace the "
+    "hard habits, so they may reach beyond an end that a habit draws."
+)
+LEGEND: Sequence[Words] = (
+    (Span("physics", "chip physics"), " the hardware cannot do more."),
+    (Span("habit", "chip habit"), " nobody builds models like that today; --physics-only leaves "
+     "these out."),
+    (Span(WITHIN, "chip habit"), " physics acts there, but habits place the corner: without them "
+     "the end moves."),
+    (Span("request", "chip request"), " you asked for it."),
+    (Span("search", "chip search"), " the solver looks no further."),
+)  # fmt: skip
+
+
+def pinned(answer: Answer) -> Iterator[Block]:
+    """The ranges of a feasible answer with what draws each end, and what is likely."""
+    known = kinds(answer.question)
+    posterior = answer.posterior
+    marginals = posterior.marginals if posterior is not None and posterior.possible else {}
+    headings = ["quantity", "verdict", "at least, set by", "at most, set by"]
+    if marginals:
+        headings.insert(2, "most likely (90 %)")
+    rows = [_row(answer, name, known, marginals) for name in answer.ranges]
+    yield Table(CAPTION, headings, rows, "w" * len(headings), PAGE)
+    yield Items(LEGEND, where=PAGE)
+    if marginals:
+        yield Paragraph(LIKELY, where=PAGE)
+
+
+def _row(
+    answer: Answer, name: str, known: dict[str, str], marginals: Mapping[str, Marginal]
+) -> list[Words]:
+    m = marginals.get(name)
+    cells: list[Words] = [NAMES[name], _verdict(answer, name, known, m)]
+    if m is not None:
+        used = " in use" if name == "nodes" else ""
+        cells.append(f"{compact(m.p50)}{used} ({compact(m.p05)} to {compact(m.p95)})")
+    return [*cells, *(_end(answer, name, side, known) for side in ("low", "high"))]
+
+
+def _end(answer: Answer, name: str, side: str, known: dict[str, str]) -> Words:
+    """An end, the constraint there, of what kind it is, and where habits place it."""
+    bound: Bound = getattr(answer.ranges[name], side)
+    found = kinds_of(bound.by, known)
+    words: list[str | Span] = [Span(compact(bound.value)), f": {plain_name(bound.by)} "]
+    for kind in found:
+        words += [Span(kind, f"chip {kind}"), " "]
+    if drawn(answer, name, side, known) == WITHIN:
+        if "habit" not in found:
+            words.append(Span(WITHIN, "chip habit"))
+        words.append(f" ({compact(free_end(answer, name, side))} without habits)")
+    return tuple(words)
+
+
+def _verdict(answer: Answer, name: str, known: dict[str, str], m: Marginal | None) -> Words:
+    """Whether the evidence pins the quantity."""
+    if m is None:
+        return _without_posterior(answer, name, known)
+    if m.given:
+        return given_words(answer.question, name, m)
+    style = "yes" if m.identified else "no"
+    return Span(identified_words(m), style), f" ({m.information_bits:.1f} bits learnt)"
+
+
+def _without_posterior(answer: Answer, name: str, known: dict[str, str]) -> Words:
+    sides = (("above", "high"), ("below", "low"))
+    by = {words: drawn(answer, name, side, known) for words, side in sides}
+    physical = [words for words, kind in by.items() if kind == "physics"]
+    if physical:
+        return (Span(f"pinned from {' and '.join(physical)} by physics", "yes"),)
+    placed = [words for words, kind in by.items() if kind == WITHIN]
+    if placed:
+        where = f": from {' and '.join(placed)} by physics within habits of design"
+        return Span("not pinned", "no"), where
+    interval = answer.ranges[name]
+    if interval.high.by == SEARCHED and interval.low.by == SEARCHED:
+        return (Span("not pinned", "no"),)
+    if known.get(interval.low.by) == known.get(interval.high.by) == "request":
+        return "as you asked"
+    return Span("not pinned by the hardware or the speed", "no"), ": only by what is built today"

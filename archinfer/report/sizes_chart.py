@@ -1,0 +1,229 @@
+"""Which sizes are possible: total against active parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from archinfer.models import catalogue
+from archinfer.models.shape import FloatArray
+from archinfer.report.chart import (
+    DASHES,
+    WIDTH,
+    Axis,
+    Box,
+    Curve,
+    Mark,
+    Note,
+    Panel,
+    Points,
+    names_that_fit,
+    note_box,
+    overlap,
+    text_width,
+)
+from archinfer.report.findings import SHORT_NAMES, WITHIN, end_name, plain_name
+from archinfer.report.shading import clipped, density_cells, speed_cells, union
+from archinfer.solver.answer import Answer
+from archinfer.solver.drawn import kinds
+from archinfer.solver.outline import Outline, outlines
+from archinfer.solver.question import ANY
+from archinfer.words import compact
+
+NAMED = 9
+LEANING = 0.15
+SHAPED = ("speed", "speed (not faster)", "throughput")
+"""Constraints of physics whose edges move with the depth and shape that habits allow."""
+
+
+def sizes_panel(answer: Answer) -> Panel:
+    """Total against active parameters: region, edges, known models, what the user knows."""
+    region, question = answer.region, answer.question
+    found = outlines(region)
+    lows, highs = (np.concatenate([getattr(o, k) for o in found]) for k in ("low", "high"))
+    actives = np.concatenate([o.active for o in found])
+    # Room for the names of edges.
+    posterior = answer.posterior
+    totals = np.concatenate([lows, highs])
+    if posterior is not None and posterior.possible:
+        # The shading shows what it says only where all of it is in the picture.
+        actives, totals = (
+            np.append(v, posterior.quantiles(name, (0.005, 0.995)))
+            for v, name in ((actives, "active_params"), (totals, "total_params"))
+        )
+    x = _roomy("active parameters", actives, 0.09, 0.09)
+    y = _roomy("total parameters", totals, 0.06, 0.12)
+    if posterior is not None and posterior.possible:
+        marks: list[Mark] = [density_cells(posterior, x, y)]
+        said = "shading: posterior probability"
+    else:
+        marks = [speed_cells(region, found)]
+        said = "shading: speed of the fastest model there"
+    for outline in found:
+        dash = DASHES[question.weights.index(outline.weights) % len(DASHES)]
+        label = f"most total, {outline.weights}"
+        marks.append(Curve(outline.active.tolist(), outline.high.tolist(), dash=dash, label=label))
+    corners = union(found)
+    closed = (*corners, corners[0])
+    marks.append(Curve([c[0] for c in closed], [c[1] for c in closed], width=1.0))
+    known = _edge_kinds(answer)
+    total, active = answer.ranges["total_params"], answer.ranges["active_params"]
+    widest = _widest(found)
+    notes = _apart([n for o in found for n in _edge_notes(o, o is widest, known, x)], x, y)
+    left, right = (end_name(answer, "active_params", side) for side in ("low", "high"))
+    notes += _side_notes(corners, left, right, y)
+    marks += _catalogue_marks(x, y, notes)
+    marks += notes
+    if question.total != ANY or question.active != ANY:
+        box = clipped(question.active, x), clipped(question.total, y)
+        marks.append(Box(*box, "what you said is known"))
+    text = (
+        f"Feasible total parameters from {compact(total.low.value)} to "
+        f"{compact(total.high.value)}, {end_name(answer, 'total_params', 'high')}, over active "
+        f"parameters from {compact(active.low.value)}, {left}, to {compact(active.high.value)}, "
+        f"{right}; {said}."
+    )
+    return Panel("Which sizes are possible", text, x, y, tuple(marks), "lower right")
+
+
+def _roomy(label: str, values: FloatArray, below: float, above: float) -> Axis:
+    """A logarithmic axis around `values`, with room in shares of their span."""
+    low, high = np.log(values.min()), np.log(values.max())
+    span = max(high - low, 0.2)
+    return Axis(label, float(np.exp(low - below * span)), float(np.exp(high + above * span)))
+
+
+def _widest(found: list[Outline]) -> Outline:
+    return max(found, key=lambda o: float(np.log(o.high).max() - np.log(o.low).min()))
+
+
+def _edge_kinds(answer: Answer) -> dict[str, str]:
+    """Kind of each constraint as an edge: habits place the edges that depth and shape move."""
+    found = kinds(answer.question)
+    if answer.question.habits is None:
+        return found
+    return found | {n: WITHIN for n in found if n in SHAPED}
+
+
+def _named(by: str, kinds: dict[str, str]) -> str:
+    kind = kinds.get(by, "")
+    name = SHORT_NAMES.get(by, plain_name(by))
+    return f"{name} ({kind})" if kind else name
+
+
+def _beside(text: str, start: tuple[float, float], middle: tuple[float, float], x: Axis) -> Note:
+    """Left of where an edge starts, outside the region; above its middle where no room is left."""
+    if text_width(text, 11.0) + 8.0 < WIDTH * x.fraction(start[0]):
+        return Note(*start, text, "end", dx=-6.0, dy=-2.0)
+    return Note(*middle, text, dy=4.0)
+
+
+def _apart(notes: list[Note], x: Axis, y: Axis) -> list[Note]:
+    """The same notes, those that run along moved up or down until none lies on another."""
+    taken: list[tuple[float, float, float, float]] = []
+    found = []
+    for note in notes:
+        if note.angle:
+            found.append(note)
+            continue
+        tried = [replace(note, dy=note.dy + 13.0 * step) for step in (0, 1, -1, 2, -2, 3, -3)]
+        free = (n for n in tried if not any(overlap(note_box(n, x, y), t) for t in taken))
+        placed = next(free, note)
+        taken.append(note_box(placed, x, y))
+        found.append(placed)
+    return found
+
+
+def _edge_notes(outline: Outline, widest: bool, kinds: dict[str, str], x: Axis) -> list[Note]:
+    """Names of the constraints along the edges of the total; shared edges only once."""
+    active = outline.active.tolist()
+    notes = []
+    for names, values, above in (
+        (outline.high_by, outline.high, True),
+        (outline.low_by, outline.low, False),
+    ):
+        runs = _runs(names)
+        # Layers are whole, so capacity may let go and act again: one name is enough.
+        named = max(
+            (r for r in runs if r[0] == "capacity"), key=lambda r: r[2] - r[1], default=None
+        )
+        for name, start, stop in runs:
+            if above and name == "capacity":
+                if (name, start, stop) == named:
+                    text = f"{name}, {outline.weights}"
+                    middle = (start + stop - 1) // 2
+                    ends = (active[start], float(values[start]))
+                    notes.append(_beside(text, ends, (active[middle], float(values[middle])), x))
+            elif widest and stop - start >= len(names) // 12:
+                middle = (start + stop - 1) // 2
+                at = active[middle], float(values[middle])
+                end, dx, dy = ("end", -6.0, 2.0) if above else ("start", 6.0, -10.0)
+                notes.append(Note(*at, _named(name, kinds), end, dx=dx, dy=dy))
+    return notes
+
+
+def _side_notes(
+    corners: tuple[tuple[float, float], ...],
+    left: str,
+    right: str,
+    y: Axis,
+) -> list[Note]:
+    """Names of the constraints at the two ends of the active parameters, along the edges.
+
+    A name longer than its edge hangs down at the right, where nothing is, and stands up at the
+    left.
+    """
+    notes = []
+    for pick, by, dx, hang in ((min, left, -11.0, 1.0), (max, right, 11.0, -1.0)):
+        at = pick(c[0] for c in corners)
+        # An edge that leans a little counts as upright.
+        side = [c[1] for c in corners if abs(math.log(c[0] / at)) < LEANING]
+        middle = math.sqrt(min(side) * max(side))
+        long = text_width(by, 11.0)
+        over = long - 350.0 * (y.fraction(max(side)) - y.fraction(min(side)))
+        dy = hang * max(over, 0.0) / 2.0
+        notes.append(Note(at, middle, by, angle=90.0, dx=dx, dy=dy))
+    return notes
+
+
+def _runs(names: Sequence[str]) -> list[tuple[str, int, int]]:
+    """(name, start, stop) of stretches of one name."""
+    runs: list[tuple[str, int, int]] = []
+    for i, name in enumerate(names):
+        if runs and runs[-1][0] == name:
+            runs[-1] = (name, runs[-1][1], i + 1)
+        else:
+            runs.append((name, i, i + 1))
+    return runs
+
+
+def catalogue_points() -> list[tuple[str, float, float]]:
+    """(name, active, total) of the open models, largest first, one of each size."""
+    found: dict[tuple[int, int], str] = {}
+    for name in catalogue.names():
+        record = catalogue.entry(name)
+        found.setdefault((record.active_params, record.total_params), name)
+    return sorted(
+        ((name, float(a), float(n)) for (a, n), name in found.items()), key=lambda m: -m[2]
+    )
+
+
+def _catalogue_marks(x: Axis, y: Axis, notes: list[Note]) -> list[Mark]:
+    shown = [
+        (name, a, n)
+        for name, a, n in catalogue_points()
+        if x.low <= a <= x.high and y.low <= n <= y.high
+    ]
+    if not shown:
+        return []
+    return [
+        Points(
+            [a for _, a, _ in shown],
+            [n for _, _, n in shown],
+            label="open models",
+            names=names_that_fit(shown, x, y, notes, NAMED),
+        )
+    ]
