@@ -16,13 +16,14 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, RootModel, TypeAdapter
 
 from archinfer.calibration.calibrate import Calibration
+from archinfer.checks.run import Report
 from archinfer.errors import UnknownNameError
+from archinfer.forward.compare import HardwareComparison
 from archinfer.forward.prediction import Predictions
-from archinfer.hardware.profile import Figure, Hardware
+from archinfer.hardware.profile import Hardware
 from archinfer.inference.comparison import Comparison
 from archinfer.inference.posterior import Posterior
-from archinfer.physics.terms import TokenTime
-from archinfer.record import Ends, Quantiles
+from archinfer.solver.answer import Answer
 
 __all__ = ["SCHEMAS", "Schema", "json_schema"]
 
@@ -51,184 +52,11 @@ class HardwareListOutput(RootModel[list[HardwareListRow]]):
     """`archinfer hardware list --format json`."""
 
 
-class QuestionOutput(BaseModel):
-    """The question as it was understood."""
+class Solution(Answer):
+    """What a target or an observed speed allows, and what an observed one says."""
 
-    hardware: str
-    nodes: tuple[int, int] = Field(description="fewest and most")
-    nodes_known: bool = Field(description="asked for; false: where the search ended")
-    tokens_per_s: float
-    mode: Literal["target", "observed"]
-    context_tokens: int
-    concurrency: int
-    weights: list[str] = Field(description="weight formats considered")
-    kv: str = Field(description="KV-cache format")
-    attention: str = Field(description="gqa, mqa or mla")
-    speculation: tuple[float, float] = Field(description="accepted tokens a pass, of the region")
-    posterior_speculation: Literal["law", "range"] | None = Field(
-        description="accepted tokens a pass of the posterior: by the profile's fitted law of "
-        "speculation, or the same range; null without a posterior"
-    )
-    software: str | None = Field(
-        description="that made an observed speed: usual, or one that the profile lists; null: not "
-        "said"
-    )
-    software_factor: tuple[float, float] = Field(
-        description="speed of the slowest and fastest software that comes into question over that "
-        "of the usual; both 1 for a target"
-    )
-    physics_only: bool = Field(description="habits of design left out")
-    total: list[float | None] | None = Field(
-        description="[low, high] known of all parameters; high null: open; null: nothing known"
-    )
-    active: list[float | None] | None = Field(description="the same of active parameters")
-    layers: list[float | None] | None = Field(description="the same of layers")
-    sparsity: list[float | None] | None = Field(
-        description="[low, high] of total over active; high null: open; null: physics_only"
-    )
-    confidence: float | None = Field(
-        description="probability with which a target must hold; null where observed"
-    )
-    throughput_tokens_per_s: float | None = Field(description="asked over all users")
-    max_power_w: float | None
-    max_price_per_hour: float | None = Field(description="dollars")
-    mapping: str | None = Field(description="forced, as tp=8,pp=2; null: the fastest that fits")
-    overrides: list[str] = Field(description="figures set by hand, as key = value")
-    calibration: str | None = Field(description="file given with --calibration")
-
-
-class Bounded(BaseModel):
-    """Both ends of a range, with the constraint that draws each."""
-
-    low: float
-    high: float
-    low_bound_by: str = Field(description="the constraint that draws this edge")
-    high_bound_by: str
-
-
-class Ranges(BaseModel):
-    """Each null where nothing is feasible."""
-
-    total_params: Bounded | None
-    active_params: Bounded | None
-    layers: Bounded | None
-    nodes: Bounded | None
-
-
-class WeightsRanges(BaseModel):
-    """Ranges of what is feasible in one weight format."""
-
-    total_params: Ends
-    active_params: Ends
-    layers: Ends
-    nodes: Ends
-
-
-class ArchitectureOutput(BaseModel):
-    """A concrete architecture inside the feasible region."""
-
-    name: str
-    total_params: float
-    active_params: float
-    layers: int
-    nodes: int = Field(description="nodes in use")
-    layers_per_node: float = Field(description="of the fullest node")
-    tensor_parallel: float = Field(description="nodes that share each layer")
-    hidden_size: int
-    experts: int = Field(description="routed experts of a layer; 0: dense")
-    experts_per_token: int
-    expert_width: int | None
-    attention: str
-    weights: str
-    tokens_per_s: Quantiles
-    accepted_tokens_needed: float = Field(description="accepted tokens a pass to reach the speed")
-    memory_bytes: float = Field(description="over all nodes")
-    memory_fraction: float | None = Field(description="of the fullest node's usable memory")
-    time_s: TokenTime
-    bottleneck: str = Field(description="the term with the largest part of the time")
-
-
-class ThreeSpeeds(BaseModel):
-    """Tokens/s of one user with one quantity halved, unchanged and doubled."""
-
-    halved: float | None
-    same: float
-    doubled: float | None
-
-
-class SensitivityOutput(BaseModel):
-    """What a speed tells of one quantity."""
-
-    quantity: str
-    tokens_per_s: ThreeSpeeds = Field(
-        description="without speculation, with the quantity halved, as it is, doubled; null: no "
-        "model (more active parameters than there are)"
-    )
-
-
-class RelaxationOutput(BaseModel):
-    """One way to open an empty region."""
-
-    constraints: list[str] = Field(description="the one to relax, or the two together")
-    kind: str = Field(description="physics, habit or request")
-    factor: float | None = Field(description="how far the closest model is from it; null for two")
-    factors: list[float] = Field(
-        description="the same for each constraint; of two, of the model that misses both least"
-    )
-    text: str
-
-
-class ConflictOutput(BaseModel):
-    """Why nothing is feasible."""
-
-    text: str
-    relaxations: list[RelaxationOutput]
-
-
-class ConstraintOutput(BaseModel):
-    """One constraint that was applied."""
-
-    name: str
-    kind: str = Field(description="physics, habit or request")
-    text: str
-
-
-class VariantRanges(BaseModel):
-    """What is feasible under one variant of the question."""
-
-    total_params: Ends
-    active_params: Ends
-    layers: Ends
-
-
-class VariantOutput(BaseModel):
-    """The question again with other speculation or software."""
-
-    name: str = Field(description="no speculation, or the name of a software")
-    text: str
-    feasible: bool
-    ranges: VariantRanges | None = Field(description="null where nothing is feasible")
-
-
-class SolveOutput(BaseModel):
-    """`archinfer solve --format json`."""
-
-    question: QuestionOutput
-    feasible: bool
-    ranges: Ranges
-    by_weights: dict[str, WeightsRanges] = Field(description="the ranges of each weight format")
-    architectures: list[ArchitectureOutput]
-    sensitivity: list[SensitivityOutput]
-    posterior: Posterior | None = Field(description="null without --observed")
-    comparisons: list[Comparison] = Field(description="one for each --compare")
-    variants: list[VariantOutput] = Field(
-        description="what a target allows without speculation, and with faster software that the "
-        "profile knows; empty with --observed"
-    )
-    conflict: ConflictOutput | None = Field(description="null where something is feasible")
-    constraints: list[ConstraintOutput]
-    notes: list[str]
-    provenance: tuple[Figure, ...]
+    posterior: Posterior | None
+    comparisons: tuple[Comparison, ...]
 
 
 class TotalAndActive(BaseModel):
@@ -321,40 +149,6 @@ class ModelListRow(BaseModel):
 
 class ModelListOutput(RootModel[list[ModelListRow]]):
     """`archinfer models list --format json`."""
-
-
-class CheckResult(BaseModel):
-    """One expectation, held against the model."""
-
-    name: str = Field(description="of the check")
-    expectation: Literal[
-        "feasible", "tokens_per_s", "nodes", "memory", "contains", "excludes", "lint"
-    ]
-    file: str
-    line: int
-    passed: bool
-    message: str
-    margin: float | None = Field(
-        description="relative distance to the limit, positive where it holds; null: there is none"
-    )
-
-
-class CheckRemark(BaseModel):
-    """Something to say about a check file."""
-
-    file: str
-    line: int | None
-    message: str
-
-
-class CheckOutput(BaseModel):
-    """`archinfer check FILE... --format json`."""
-
-    results: list[CheckResult]
-    passed: int
-    failed: int
-    errors: list[CheckRemark] = Field(description="files that are wrong; exit code 2")
-    warnings: list[CheckRemark] = Field(description="what to know of the models that are named")
 
 
 class ErrorSummary(BaseModel):
@@ -479,70 +273,6 @@ class ValidateOutput(BaseModel):
     inverse: InverseOutput | None = Field(description="null with --no-inverse")
 
 
-class MappingOutput(BaseModel):
-    """Which nodes hold which layers."""
-
-    tensor_parallel: int = Field(description="nodes that share each layer")
-    stages: int = Field(description="pipeline stages")
-    layers_per_stage: int
-
-
-class CeilingOutput(BaseModel):
-    """The most that more nodes of this hardware can reach for one user."""
-
-    tokens_per_s: Quantiles
-    nodes: int
-    mapping: MappingOutput
-    bottleneck: str
-    latency_share: float = Field(description="of the time of a pass that no bandwidth shortens")
-    power_w: float | None
-
-
-class CompareRow(BaseModel):
-    """One model on one machine."""
-
-    model: str
-    hardware: str
-    node: str
-    usual_software: str | None = Field(
-        description="the software whose speeds the profile describes; null: not said"
-    )
-    weights: str
-    fits: bool
-    nodes: int = Field(description="nodes in use")
-    min_nodes: int | None = Field(description="fewest that hold it; null: no number does")
-    mapping: MappingOutput
-    tokens_per_s: Quantiles
-    bottleneck: str
-    bandwidth_tokens_per_s: float | None = Field(
-        description="if only reading took time, at peak bandwidth"
-    )
-    power_w: float | None = Field(description="null: the profile states none")
-    memory_bytes: float
-    memory_fraction: float
-    overlaps: list[str] = Field(
-        description="hardware whose 5 to 95 % interval overlaps this one: which of the two is "
-        "faster is not known"
-    )
-    ceiling: CeilingOutput | None
-
-
-class CompareQuestion(BaseModel):
-    """What was asked of every machine."""
-
-    context_tokens: int
-    concurrency: int
-    kv: str
-    speculation: tuple[float, float]
-
-
-class CompareOutput(BaseModel):
-    """`archinfer compare MODEL... --format json`."""
-
-    question: CompareQuestion
-    results: list[CompareRow]
-
-
 def _hardware_file() -> dict[str, Any]:
     from archinfer.hardware.schema import Profile
 
@@ -620,16 +350,16 @@ class Output:
 
 
 OUTPUTS = {
-    "solve": Output("solve", SolveOutput),
+    "solve": Output("solve", Solution),
     "predict": Output("predict MODEL...", Predictions),
-    "compare": Output("compare MODEL...", CompareOutput),
+    "compare": Output("compare MODEL...", HardwareComparison),
     "models-show": Output("models show MODEL", ModelOutput),
     "models-list": Output("models list", ModelListOutput),
     "calibrate": Output("calibrate", Calibration),
     "validate": Output("validate", ValidateOutput),
     "hardware-show": Output("hardware show NAME", Hardware),
     "hardware-list": Output("hardware list", HardwareListOutput),
-    "check-output": Output("check FILE...", CheckOutput),
+    "check-output": Output("check FILE...", Report),
 }
 """Outputs by the name of their schema."""
 

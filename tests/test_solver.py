@@ -14,10 +14,11 @@ from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.formats import weight_format
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement, mappings, widest_group
-from archinfer.solver.answer import answer, sensitivity, variants
+from archinfer.solver.answer import answer
 from archinfer.solver.constraints import Candidate, slacks
 from archinfer.solver.question import Question
 from archinfer.solver.region import solve
+from archinfer.solver.variants import sensitivity, variants
 from tests.exactness import CONSTANTS, agreement, directly, random_question
 
 WSE3 = Hardware.load("wse-3")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -34,7 +34,8 @@ from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.huggingface import load_architecture
 from archinfer.physics.decode import speed_at
 from archinfer.physics.deployment import Deployment
-from archinfer.solver.answer import conflict
+from archinfer.record import As, Record
+from archinfer.solver.conflict import conflict
 from archinfer.solver.constraints import constraints
 from archinfer.solver.question import Question, Range
 from archinfer.solver.region import Region
@@ -45,53 +46,49 @@ from archinfer.yamlfile import Document, Location
 __all__ = ["Remark", "Report", "Result", "run", "run_file"]
 
 
-@dataclass(frozen=True)
-class Result:
-    """One expectation.
+Expectation: TypeAlias = Annotated[
+    str,
+    As(Literal["feasible", "tokens_per_s", "nodes", "memory", "contains", "excludes", "lint"]),
+]
 
-    Attributes:
-        name: of the check it belongs to.
-        expectation: which one: feasible, tokens_per_s, nodes, memory, contains, excludes, lint.
-        file, line: where it stands.
-        passed: whether it holds.
-        message: what was found and what was expected, on one line.
-        margin: relative distance to the limit, positive where it holds (0.2: a fifth to spare);
-            None where there is no such distance.
-    """
+
+@dataclass(frozen=True)
+class Result(Record):
+    """One expectation, held against the model."""
 
     name: str
-    expectation: str
+    """of the check"""
+    expectation: Expectation
     file: str
     line: int
     passed: bool
     message: str
+    """what was found and what was expected, on one line"""
     margin: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON keys of `results[]`."""
-        return asdict(self)
+    """relative distance to the limit, positive where it holds (0.2: a fifth to spare); null: there
+    is none"""
 
 
 @dataclass(frozen=True)
-class Remark:
+class Remark(Record):
     """What is wrong with a check file, or to be known of a model that it names."""
 
     file: str
     line: int | None
     message: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON keys of `errors[]` and `warnings[]`."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
-class Report:
+class Report(Record):
     """What came of one or more check files."""
+
+    KEYS = ("results", "passed", "failed", "errors", "warnings")
 
     results: tuple[Result, ...]
     errors: tuple[Remark, ...] = ()
+    """files that are wrong; exit code 2"""
     warnings: tuple[Remark, ...] = ()
+    """what to know of the models that are named"""
 
     @property
     def passed(self) -> int:
@@ -107,16 +104,6 @@ class Report:
     def exit_code(self) -> int:
         """0: all hold; 1: some fail; 2: a file is wrong."""
         return 2 if self.errors else 1 if self.failed else 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON document of docs/json.md."""
-        return {
-            "results": [r.to_dict() for r in self.results],
-            "passed": self.passed,
-            "failed": self.failed,
-            "errors": [e.to_dict() for e in self.errors],
-            "warnings": [w.to_dict() for w in self.warnings],
-        }
 
 
 def run(paths: Iterable[str | os.PathLike[str]], evaluate: bool = True) -> Report:

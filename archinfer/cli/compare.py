@@ -45,6 +45,7 @@ def compare(
     from archinfer.api.serving import models_of
     from archinfer.cli.common import uneven_groups, unfilled_stages
     from archinfer.cli.output import Answer, show, warn
+    from archinfer.forward.compare import HardwareComparison
     from archinfer.models.architecture import Architecture
     from archinfer.report import compare as report
 
@@ -63,7 +64,7 @@ def compare(
             warn(f"{entry.model} on {entry.hardware.name}: {message}")
     answer = Answer(
         lambda: report.document(entries),
-        lambda: report.record(entries),
+        lambda: HardwareComparison(tuple(entries)),
         lambda: report.csv_rows(entries),
     )
     show(answer, output)

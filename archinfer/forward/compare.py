@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from archinfer.forward.prediction import Prediction, predict
+from archinfer.hardware.profile import Hardware
+from archinfer.models.architecture import Architecture
+from archinfer.models.shape import ModelShape, Number
 from archinfer.physics.decode import speed_range
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement, widest_group
@@ -21,11 +23,7 @@ from archinfer.physics.placement import candidates, traffic_of
 from archinfer.physics.roofline import roofline_tokens_per_s
 from archinfer.physics.terms import TERMS, TokenTime
 from archinfer.physics.workload import Workload
-
-if TYPE_CHECKING:
-    from archinfer.hardware.profile import Hardware
-    from archinfer.models.architecture import Architecture
-    from archinfer.models.shape import ModelShape
+from archinfer.record import Nullable, Quantiles, Record
 
 __all__ = ["BYTES_TERMS", "Ceiling", "Entry", "compare_hardware", "speed_ceiling"]
 
@@ -35,52 +33,79 @@ reads bytes as well, but few)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ceiling:
-    """The fastest that any number of nodes could serve one user.
+class Stages(Record):
+    """Which nodes hold which layers."""
 
-    Attributes:
-        tokens_per_s: 5, 50 and 95 %.
-        mapping: the mapping, of all the fastest the one with the fewest nodes.
-        nodes: nodes that it uses.
-        time: seconds of one pass by term.
-    """
+    tensor_parallel: int
+    """nodes that share each layer"""
+    stages: int
+    """pipeline stages"""
+    layers_per_stage: int
 
-    tokens_per_s: tuple[float, float, float]
+    @classmethod
+    def of(cls, mapping: Placement, layers: Number) -> Stages:
+        """Those of a mapping of so many layers."""
+        return cls(
+            int(mapping.tensor_parallel),
+            int(mapping.stages(layers)),
+            int(mapping.layers_per_stage),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling(Record):
+    """The most that more nodes of this hardware can reach for one user."""
+
+    KEYS = (
+        "tokens_per_s", "nodes", "mapping=placed", "bottleneck", "latency_share", "power_w",
+    )  # fmt: skip
+
+    tokens_per_s: Quantiles
     mapping: Placement
+    """of all the fastest mappings the one with the fewest nodes"""
+    placed: Stages
+    """the same in whole numbers"""
     nodes: int
     time: TokenTime
+    """seconds of one pass by term"""
+    power_w: Nullable
 
     @property
     def bottleneck(self) -> str:
-        """The term with the largest part of the time: what sets the ceiling."""
+        """the term with the largest part of the time: what sets the ceiling"""
         return max(TERMS, key=lambda term: float(getattr(self.time, term)))
 
     @property
     def latency_share(self) -> float:
-        """Part of the time that no bandwidth would shorten."""
+        """of the time of a pass that no bandwidth shortens"""
         moved = sum(float(getattr(self.time, term)) for term in BYTES_TERMS)
         return 1.0 - moved / float(self.time.total)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One model on one machine.
+class Entry(Record):
+    """One model on one machine."""
 
-    Attributes:
-        model: its name.
-        prediction: on the nodes that were asked for, or on the fewest that hold it.
-        bandwidth_tokens_per_s: what reading at the peak bandwidth of the nodes that share a layer
-            would allow (`archinfer.physics.roofline`).
-        ceiling: None where no number of nodes holds the model.
-        overlaps: machines whose 5 to 95 % interval for the same model overlaps this one: which
-            of the two is faster is not known.
-    """
+    KEYS = (
+        "model", "hardware=hardware.name", "node=hardware.node",
+        "usual_software=hardware.usual_software", "weights=prediction.weights",
+        "fits=prediction.fits", "nodes=prediction.nodes_used", "min_nodes=prediction.min_nodes",
+        "mapping", "tokens_per_s=prediction.speed", "bottleneck=prediction.bottleneck",
+        "bandwidth_tokens_per_s", "power_w", "memory_bytes=prediction.memory.total",
+        "memory_fraction=prediction.memory_fraction", "overlaps", "ceiling",
+    )  # fmt: skip
 
     model: str
     prediction: Prediction
-    bandwidth_tokens_per_s: float
+    """on the nodes that were asked for, or on the fewest that hold it"""
+    bandwidth_tokens_per_s: Nullable
+    """if only reading took time, at the peak bandwidth of the nodes that share a layer
+    (`archinfer.physics.roofline`)"""
     ceiling: Ceiling | None
+    """null where no number of nodes holds the model"""
     overlaps: tuple[str, ...] = ()
+    """hardware whose 5 to 95 % interval overlaps this one: which of the two is faster is not
+    known"""
 
     @property
     def hardware(self) -> Hardware:
@@ -88,55 +113,40 @@ class Entry:
         return self.prediction.hardware
 
     @property
-    def power_w(self) -> float:
-        """Power of the nodes in use; nan where the profile has none."""
-        return self.prediction.nodes_used * self.hardware.power_w  # type: ignore[return-value]
+    def mapping(self) -> Stages:
+        """Which nodes hold which layers."""
+        return Stages.of(self.prediction.mapping, self.prediction.shape.layers)
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON keys of `results[]`."""
-        p = self.prediction
-        fits = bool(p.fits)
-        low, middle, high = (float(v) for v in p.speed)
-        layers = p.shape.layers
-        out: dict[str, Any] = {
-            "model": self.model,
-            "hardware": self.hardware.name,
-            "node": self.hardware.node,
-            "usual_software": self.hardware.usual_software or None,
-            "weights": p.weights,
-            "fits": fits,
-            "nodes": int(p.nodes_used),
-            "min_nodes": int(p.min_nodes) if np.isfinite(p.min_nodes) else None,
-            "mapping": _mapping(p.mapping, layers),
-            "tokens_per_s": {"p05": low, "p50": middle, "p95": high},
-            "bottleneck": p.bottleneck,
-            "bandwidth_tokens_per_s": self.bandwidth_tokens_per_s,
-            "power_w": float(self.power_w),
-            "memory_bytes": float(p.memory.total),
-            "memory_fraction": float(p.memory_fraction),
-            "overlaps": list(self.overlaps),
-            "ceiling": None,
-        }
-        c = self.ceiling
-        if c is not None:
-            low, middle, high = c.tokens_per_s
-            out["ceiling"] = {
-                "tokens_per_s": {"p05": low, "p50": middle, "p95": high},
-                "nodes": c.nodes,
-                "mapping": _mapping(c.mapping, layers),
-                "bottleneck": c.bottleneck,
-                "latency_share": c.latency_share,
-                "power_w": float(c.nodes * self.hardware.power_w),
-            }
-        return out
+    @property
+    def power_w(self) -> Nullable:
+        """Power of the nodes in use; null: the profile states none"""
+        return float(self.prediction.nodes_used * self.hardware.power_w)
 
 
-def _mapping(mapping: Placement, layers: Any) -> dict[str, int]:
-    return {
-        "tensor_parallel": int(mapping.tensor_parallel),
-        "stages": int(mapping.stages(layers)),
-        "layers_per_stage": int(mapping.layers_per_stage),
-    }
+@dataclass(frozen=True, slots=True)
+class Asked(Record):
+    """What was asked of every machine."""
+
+    KEYS = (
+        "context_tokens=deployment.context_tokens", "concurrency=deployment.concurrency",
+        "kv=deployment.kv", "speculation=deployment.speculation",
+    )  # fmt: skip
+
+    deployment: Deployment
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareComparison(Record):
+    """Models on machines, models outermost."""
+
+    KEYS = ("question", "results")
+
+    results: tuple[Entry, ...]
+
+    @property
+    def question(self) -> Asked:
+        """What was asked of every machine."""
+        return Asked(self.results[0].prediction.deployment)
 
 
 def _workload(p: Prediction) -> Workload:
@@ -162,8 +172,16 @@ def speed_ceiling(p: Prediction) -> Ceiling | None:
     best = int(np.lexsort((found.nodes, np.round(np.log(total), 9)))[0])
     mapping, time = found.at(best)
     asked = p.deployment
-    low, middle, high = speed_range(hardware, time, asked.accepted_low, asked.accepted_high)
-    return Ceiling((float(low), float(middle), float(high)), mapping, int(found.nodes[best]), time)
+    speeds = speed_range(hardware, time, asked.accepted_low, asked.accepted_high)
+    nodes = int(found.nodes[best])
+    return Ceiling(
+        Quantiles(*map(float, speeds)),
+        mapping,
+        Stages.of(mapping, p.shape.layers),
+        nodes,
+        time,
+        float(nodes * hardware.power_w),
+    )
 
 
 def compare_hardware(

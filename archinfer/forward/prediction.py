@@ -128,8 +128,8 @@ class Prediction(Record):
     KEYS = (
         "model", "hardware=hardware.name", "parameters", "layers", "hidden_size", "weights",
         "kv=deployment.kv", "context_tokens=deployment.context_tokens",
-        "concurrency=deployment.concurrency", "speculation", "fits", "nodes", "nodes_used",
-        "min_nodes", "layers_per_node=mapping.layers_per_stage",
+        "concurrency=deployment.concurrency", "speculation=deployment.speculation", "fits",
+        "nodes", "nodes_used", "min_nodes", "layers_per_node=mapping.layers_per_stage",
         "tensor_parallel=mapping.tensor_parallel", "tokens_per_s=speed",
         "tokens_per_s_without_speculation=plain_speed", "time_s", "memory_bytes=memory",
         "kv_held_bytes", "memory_fraction", "region_side", "bottleneck", "limit",
@@ -194,11 +194,6 @@ class Prediction(Record):
     def hidden_size(self) -> int:
         """Width of one model."""
         return _whole(self.shape.hidden_size)
-
-    @property
-    def speculation(self) -> tuple[float, float]:
-        """Tokens gained a pass, net of drafting."""
-        return self.deployment.accepted_low, self.deployment.accepted_high
 
     @property
     def time_s(self) -> TokenTime:

@@ -61,6 +61,11 @@ class Deployment:
         return self.layout.mapping(layers)
 
     @property
+    def speculation(self) -> tuple[float, float]:
+        """Range of the tokens gained a pass, net of drafting."""
+        return self.accepted_low, self.accepted_high
+
+    @property
     def kv_bits(self) -> float:
         """Bits of one stored key or value number."""
         return kv_format(self.kv).bits

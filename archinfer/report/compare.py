@@ -22,20 +22,6 @@ FEW = 4
 """Most machines whose software and overlaps are named one by one under the table."""
 
 
-def record(entries: list[Entry]) -> dict[str, Any]:
-    """The JSON document."""
-    asked = entries[0].prediction.deployment
-    return {
-        "question": {
-            "context_tokens": asked.context_tokens,
-            "concurrency": asked.concurrency,
-            "kv": asked.kv,
-            "speculation": [asked.accepted_low, asked.accepted_high],
-        },
-        "results": [e.to_dict() for e in entries],
-    }
-
-
 COLUMNS = (
     "model", "hardware", "weights", "fits", "nodes", "min_nodes",
     "tensor_parallel=mapping.tensor_parallel", "stages=mapping.stages",

@@ -37,10 +37,11 @@ from archinfer.report.nodes_chart import nodes_panel
 from archinfer.report.posterior_chart import posterior_panels
 from archinfer.report.sizes_chart import sizes_panel
 from archinfer.report.sources import caption, provenance
-from archinfer.solver.answer import Answer, Sensitivity
+from archinfer.solver.answer import Answer
 from archinfer.solver.constraints import constraints
 from archinfer.solver.drawn import kinds, reads
 from archinfer.solver.outline import totals_by_depth
+from archinfer.solver.variants import Sensitivity
 from archinfer.words import capital, change, compact, counted, listed
 
 QUANTITIES = told.NAMES | {"nodes": "nodes there"}

@@ -6,330 +6,168 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import combinations
-from typing import Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from archinfer.models.formats import weight_format
-from archinfer.models.shape import FloatArray
-from archinfer.physics.decode import tokens_per_s
-from archinfer.question import NODES_MOST
-from archinfer.solver.constraints import Candidate, Constraint, constraints
+from archinfer.record import As, Ends, Record
+from archinfer.solver.conflict import Conflict, conflict
+from archinfer.solver.constraints import Constraint, constraints
 from archinfer.solver.designs import Design, designs
-from archinfer.solver.question import Question
+from archinfer.solver.question import Question, Range
 from archinfer.solver.region import Bound, Interval, Region, solve
 from archinfer.solver.slices import LAYERS_MAX
-from archinfer.units import format_quantity, plain_number
+from archinfer.solver.variants import Sensitivity, Variant, sensitivity, spans, variants
 
-__all__ = [
-    "Answer",
-    "Conflict",
-    "Relaxation",
-    "Sensitivity",
-    "Variant",
-    "answer",
-    "conflict",
-    "sensitivity",
-    "variants",
-]
-
-NAMES = {"total": "total parameters", "active": "active parameters", "layers": "layers"}
 SEARCHED = "end of the search"
 """What ends the nodes where nobody asked for a number of them."""
-QUANTITIES = ("total_params", "active_params", "layers", "nodes")
-_TIE = 1e-3
+Quantity: TypeAlias = Annotated[
+    str, As(Literal["total_params", "active_params", "layers", "nodes"])
+]
+OpenRange: TypeAlias = Annotated[Range, As(tuple[float, float | None])]
+
+QUANTITIES: tuple[Quantity, ...] = ("total_params", "active_params", "layers", "nodes")
 
 
 @dataclass(frozen=True)
-class Relaxation:
-    """One way to open an empty region: the constraint that gives, and by how much.
+class Asked(Record):
+    """The question as it was understood."""
 
-    Attributes:
-        constraints: the constraint (or the two) to relax together.
-        kind: "physics", "habit" or "request" of the first.
-        factor: how far the closest model is from it (1.2: it misses by 20 %); nan for two.
-        factors: the same for each constraint; of two, of the model whose larger one is least.
-        text: what that means in the user's own units.
-    """
+    KEYS = (
+        "hardware=question.hardware.name", "nodes=question.nodes",
+        "nodes_known=question.nodes_known", "tokens_per_s=question.tokens_per_s", "mode",
+        "context_tokens=question.context_tokens", "concurrency=question.concurrency",
+        "weights=question.weights", "kv=question.kv", "attention=question.rules.attention",
+        "speculation=question.speculation", "posterior_speculation",
+        "software=question.software", "software_factor", "physics_only", "total", "active",
+        "layers", "sparsity", "confidence",
+        "throughput_tokens_per_s=question.throughput_tokens_per_s",
+        "max_power_w=question.power_w", "max_price_per_hour=question.price_per_hour", "mapping",
+        "overrides=question.overrides", "calibration=question.calibration",
+    )  # fmt: skip
 
-    constraints: tuple[str, ...]
-    kind: str
-    factor: float
-    factors: tuple[float, ...]
-    text: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON keys of `conflict.relaxations[]`."""
-        return {
-            "constraints": list(self.constraints),
-            "kind": self.kind,
-            "factor": self.factor,
-            "factors": list(self.factors),
-            "text": self.text,
-        }
-
-
-@dataclass(frozen=True)
-class Conflict:
-    """Why nothing is feasible."""
-
-    relaxations: tuple[Relaxation, ...]
-    text: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON keys of `conflict`."""
-        return {"text": self.text, "relaxations": [r.to_dict() for r in self.relaxations]}
-
-
-@dataclass(frozen=True)
-class Sensitivity:
-    """What a speed reads of one quantity, all else equal.
-
-    Attributes:
-        quantity: total_params, active_params, layers or nodes.
-        tokens_per_s: without speculation, with the quantity halved, as it is, doubled; nan
-            where that is no model (more active parameters than there are).
-    """
-
-    quantity: str
-    tokens_per_s: tuple[float, float, float]
+    question: Question
+    posterior_speculation: Literal["law", "range"] | None
+    """accepted tokens a pass of the posterior: by the profile's fitted law of speculation, or the
+    same range; null without a posterior"""
 
     @property
-    def elasticity(self) -> float:
-        """Relative change of the speed when the quantity doubles."""
-        return self.tokens_per_s[2] / self.tokens_per_s[1] - 1.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON keys of `sensitivity[]`."""
-        halved, same, doubled = self.tokens_per_s
-        return {
-            "quantity": self.quantity,
-            "tokens_per_s": {"halved": halved, "same": same, "doubled": doubled},
-        }
-
-
-def sensitivity(question: Question, design: Design) -> tuple[Sensitivity, ...]:
-    """Speed of a design, and how it would change with one of total, active and layers.
-
-    The changes are those of the family's member with the design's numbers. Layers change with the
-    layers per node kept, so that the nodes change with them. Whether the changed model still
-    fits is not asked: this is about what a speed tells, not about what may be built.
-    """
-    factors = np.array([0.5, 1.0, 2.0])
-    found = []
-    for name in ("total_params", "active_params", "layers"):
-        scale = {
-            k: factors if k == name else np.ones(3)
-            for k in ("total_params", "active_params", "layers")
-        }
-        total = design.total_params * scale["total_params"]
-        active = design.active_params * scale["active_params"]
-        candidate = Candidate(
-            question,
-            total,
-            active,
-            np.maximum(np.round(design.architecture.layers * scale["layers"]), 1.0),
-            design.mapping,
-            weight_format(design.weights).bits,
-            dense=(total == active) & (design.total_params == design.active_params),
-            weights_only=weight_format(design.weights).weights_only,
-        )
-        family = np.asarray(tokens_per_s(candidate.time))
-        speeds = np.where(active <= total, family / family[1] / design.time_s["total"], np.nan)
-        found.append(Sensitivity(name, (float(speeds[0]), float(speeds[1]), float(speeds[2]))))
-    return tuple(found)
-
-
-@dataclass(frozen=True)
-class Variant:
-    """What a target allows with other means than those assumed.
-
-    Attributes:
-        name: short key: "no speculation", or the name of a software.
-        text: the means, in words.
-        ranges: total_params, active_params, layers as (low, high); empty where infeasible.
-    """
-
-    name: str
-    text: str
-    ranges: dict[str, tuple[float, float]]
+    def mode(self) -> Literal["target", "observed"]:
+        """whether the speed is to be reached or was measured"""
+        return "observed" if self.question.observed else "target"
 
     @property
-    def feasible(self) -> bool:
-        """Whether any model is possible."""
-        return bool(self.ranges)
+    def software_factor(self) -> tuple[float, float]:
+        """speed of the slowest and fastest software that comes into question over that of the
+        usual; both 1 for a target"""
+        softwares = self.question.softwares
+        return softwares[0][1], softwares[-1][1]
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON keys of `variants[]`."""
-        ranges = {name: {"low": low, "high": high} for name, (low, high) in self.ranges.items()}
-        return {
-            "name": self.name,
-            "text": self.text,
-            "feasible": self.feasible,
-            "ranges": ranges or None,
-        }
+    @property
+    def physics_only(self) -> bool:
+        """habits of design left out"""
+        return self.question.habits is None
+
+    @property
+    def total(self) -> OpenRange | None:
+        """[low, high] known of all parameters; high null: open; null: nothing known"""
+        return _known(self.question.total)
+
+    @property
+    def active(self) -> OpenRange | None:
+        """the same of active parameters"""
+        return _known(self.question.active)
+
+    @property
+    def layers(self) -> OpenRange | None:
+        """the same of layers"""
+        return _known(self.question.layers)
+
+    @property
+    def sparsity(self) -> OpenRange | None:
+        """[low, high] of total over active; high null: open; null: physics_only"""
+        return None if self.question.habits is None else self.question.habits.sparsity
+
+    @property
+    def confidence(self) -> float | None:
+        """probability with which a target must hold; null where observed"""
+        return None if self.question.observed else self.question.confidence
+
+    @property
+    def mapping(self) -> str | None:
+        """forced, as tp=8,pp=2; null: the fastest that fits"""
+        return None if self.question.layout is None else self.question.layout.text
 
 
-def variants(question: Question) -> tuple[Variant, ...]:
-    """What a target allows without speculation, and with faster software that the profile knows.
-
-    A software is a factor of speed (`Hardware.software`): with one of f a target of v is reached
-    where the usual software reaches v / f. Empty for an observed speed.
-    """
-    if question.observed:
-        return ()
-    asked: list[tuple[str, str, Question]] = []
-    low, high = question.speculation
-    if low <= 1.0 < high:
-        text = "without speculation (1 accepted token a pass)"
-        asked.append(("no speculation", text, question.with_(speculation=(1.0, 1.0))))
-    hardware = question.hardware
-    for name, factor, _ in hardware.software:
-        if factor <= 1.0:
-            continue
-        usual = f" in place of {hardware.usual_software}" if hardware.usual_software else ""
-        throughput = question.throughput_tokens_per_s
-        faster = question.with_(
-            tokens_per_s=question.tokens_per_s / factor,
-            throughput_tokens_per_s=None if throughput is None else throughput / factor,
-        )
-        asked.append((name, f"with {name}{usual} ({plain_number(factor)} times as fast)", faster))
-    return tuple(Variant(name, text, _spans(solve(other))) for name, text, other in asked)
-
-
-def _spans(region: Region) -> dict[str, tuple[float, float]]:
-    if not region.feasible:
-        return {}
-    return {
-        "total_params": (float(region.total_low.min()), float(region.total_high.max())),
-        "active_params": (float(region.active_low.min()), float(region.active_high.max())),
-        "layers": (float(region.slices.layers.min()), float(region.slices.layers.max())),
-    }
+def _known(limits: Range) -> Range | None:
+    return None if limits == (0.0, np.inf) else limits
 
 
 @dataclass(frozen=True)
-class Answer:
-    """Everything that `archinfer solve` says.
+class Answer(Record):
+    """Everything that `archinfer solve` says."""
 
-    Attributes:
-        question: what was asked.
-        region: the exact region.
-        ranges: total_params, active_params, layers, nodes; empty where infeasible.
-        by_weights: for each weight format the ranges as (low, high).
-        architectures: concrete designs inside.
-        architectures_wanted: how many were asked for.
-        conflict: why nothing is feasible, else None.
-        sensitivity: what the speed reads of each quantity, around the first architecture.
-        posterior: what an observed speed says, else None.
-        comparisons: why the observed speed differs from those of known models.
-        variants: what a target allows with other means than those assumed.
-    """
+    KEYS = (
+        "question=asked", "feasible", "ranges=every_range", "by_weights", "architectures",
+        "sensitivity", "posterior", "comparisons", "variants", "conflict", "constraints", "notes",
+        "provenance=question.hardware.provenance",
+    )  # fmt: skip
 
     question: Question
     region: Region
-    ranges: dict[str, Interval]
-    by_weights: dict[str, dict[str, tuple[float, float]]]
+    """the exact region"""
+    ranges: dict[Quantity, Interval]
+    """empty where nothing is feasible"""
+    by_weights: dict[str, dict[Quantity, Ends]]
+    """the ranges of each weight format"""
     architectures: tuple[Design, ...]
+    """concrete designs inside"""
     conflict: Conflict | None
+    """why nothing is feasible; null where something is"""
     sensitivity: tuple[Sensitivity, ...] = ()
+    """what the speed reads of each quantity, around the first architecture"""
     architectures_wanted: int = 0
+    """how many were asked for"""
     posterior: Any = None
+    """what an observed speed says; null without --observed"""
     comparisons: tuple[Any, ...] = ()
+    """why the observed speed differs from those of known models, one for each --compare"""
     variants: tuple[Variant, ...] = ()
+    """what a target allows without speculation, and with faster software that the profile knows;
+    empty with --observed"""
     notes: tuple[str, ...] = field(default=())
 
     @property
     def feasible(self) -> bool:
-        """Whether any model is possible."""
+        """whether any model is possible"""
         return self.region.feasible
 
     @property
-    def posterior_speculation(self) -> str | None:
-        """What the posterior takes for accepted tokens: the profile's `law` or the `range`."""
-        if self.posterior is None:
-            return None
-        return "range" if self.posterior.law is None else "law"
+    def asked(self) -> Asked:
+        """the question as it was understood"""
+        law = None if self.posterior is None else self.posterior.law
+        kind: Literal["law", "range"] = "range" if law is None else "law"
+        return Asked(self.question, None if self.posterior is None else kind)
 
-    def _range(self, name: str) -> dict[str, Any] | None:
-        if name not in self.ranges:
-            return None
-        found = self.ranges[name]
-        return {
-            "low": found.low.value,
-            "high": found.high.value,
-            "low_bound_by": found.low.by,
-            "high_bound_by": found.high.by,
-        }
+    @property
+    def every_range(self) -> dict[Quantity, Interval | None]:
+        """null where nothing is feasible"""
+        return {name: self.ranges.get(name) for name in QUANTITIES}
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON document of docs/json.md."""
-        q = self.question
-        return {
-            "question": {
-                "hardware": q.hardware.name,
-                "nodes": list(q.nodes),
-                "nodes_known": q.nodes_known,
-                "tokens_per_s": q.tokens_per_s,
-                "mode": "observed" if q.observed else "target",
-                "context_tokens": q.context_tokens,
-                "concurrency": q.concurrency,
-                "weights": list(q.weights),
-                "kv": q.kv,
-                "attention": q.rules.attention,
-                "speculation": list(q.speculation),
-                "posterior_speculation": self.posterior_speculation,
-                "software": q.software,
-                "software_factor": [q.softwares[0][1], q.softwares[-1][1]],
-                "physics_only": q.habits is None,
-                "total": _open(q.total),
-                "active": _open(q.active),
-                "layers": _open(q.layers),
-                "sparsity": None if q.habits is None else _ends(q.habits.sparsity),
-                "confidence": None if q.observed else q.confidence,
-                "throughput_tokens_per_s": q.throughput_tokens_per_s,
-                "max_power_w": q.power_w,
-                "max_price_per_hour": q.price_per_hour,
-                "mapping": None if q.layout is None else q.layout.text,
-                "overrides": list(q.overrides),
-                "calibration": q.calibration,
-            },
-            "feasible": self.feasible,
-            "ranges": {name: self._range(name) for name in QUANTITIES},
-            "by_weights": {
-                w: {name: {"low": lo, "high": hi} for name, (lo, hi) in rows.items()}
-                for w, rows in self.by_weights.items()
-            },
-            "architectures": [d.to_dict() for d in self.architectures],
-            "sensitivity": [s.to_dict() for s in self.sensitivity],
-            "posterior": None if self.posterior is None else self.posterior.to_dict(),
-            "comparisons": [c.to_dict() for c in self.comparisons],
-            "variants": [v.to_dict() for v in self.variants],
-            "conflict": None if self.conflict is None else self.conflict.to_dict(),
-            "constraints": [
-                {"name": c.name, "kind": c.kind, "text": c.text} for c in constraints(q)
-            ],
-            "notes": list(self.notes),
-            "provenance": q.hardware.provenance,
-        }
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """those that were applied"""
+        return constraints(self.question)
 
     @cached_property
-    def without_habits(self) -> dict[str, tuple[float, float]]:
+    def without_habits(self) -> dict[Quantity, Ends]:
         """The ranges of the same question by physics alone, as (low, high)."""
         if self.question.habits is None:
-            return {n: (i.low.value, i.high.value) for n, i in self.ranges.items()}
+            return {n: Ends(i.low.value, i.high.value) for n, i in self.ranges.items()}
         free = solve(self.question.with_(habits=None))
         fewest, most = self.question.nodes
         needed = float(max(free.slices.nodes.min(), fewest)) if free.feasible else np.nan
-        return _spans(free) | {"nodes": (needed, float(most))}
-
-
-def _open(limits: tuple[float, float]) -> list[float | None] | None:
-    return None if limits == (0.0, np.inf) else _ends(limits)
-
-
-def _ends(limits: tuple[float, float]) -> list[float | None]:
-    return [limits[0], None if limits[1] == np.inf else limits[1]]
+        return {**spans(free), "nodes": Ends(needed, float(most))}
 
 
 def answer(question: Question, architectures: int = 8) -> Answer:
@@ -369,7 +207,7 @@ def answer(question: Question, architectures: int = 8) -> Answer:
     )
 
 
-def _ranges(region: Region) -> dict[str, Interval]:
+def _ranges(region: Region) -> dict[Quantity, Interval]:
     low_a, high_a = int(np.argmin(region.active_low)), int(np.argmax(region.active_high))
     low_n, high_n = int(np.argmin(region.total_low)), int(np.argmax(region.total_high))
     return {
@@ -444,241 +282,26 @@ def _blocking(question: Question, opens: Callable[[Question], bool]) -> str:
     return "several constraints together"
 
 
-def _by_weights(region: Region) -> dict[str, dict[str, tuple[float, float]]]:
-    rows: dict[str, dict[str, tuple[float, float]]] = {}
+def _by_weights(region: Region) -> dict[str, dict[Quantity, Ends]]:
+    rows: dict[str, dict[Quantity, Ends]] = {}
     for position, name in enumerate(region.question.weights):
         mine = region.slices.weights == position
         if not mine.any():
             continue
         layers, nodes = region.slices.layers[mine], region.slices.nodes[mine]
         rows[name] = {
-            "total_params": (
+            "total_params": Ends(
                 float(region.total_low[mine].min()),
                 float(region.total_high[mine].max()),
             ),
-            "active_params": (
+            "active_params": Ends(
                 float(region.active_low[mine].min()),
                 float(region.active_high[mine].max()),
             ),
-            "layers": (float(layers.min()), float(layers.max())),
-            "nodes": (
+            "layers": Ends(float(layers.min()), float(layers.max())),
+            "nodes": Ends(
                 float(max(nodes.min(), region.question.nodes[0])),
                 float(region.question.nodes[1]),
             ),
         }
     return rows
-
-
-def conflict(question: Question) -> Conflict:
-    """Which constraints exclude each other, and the smallest step of each that opens the region."""
-    by_name = {c.name: c for c in constraints(question)}
-    names = [n for n in by_name if n not in ("definition", "search floor")]
-    found: list[Relaxation] = []
-    for name in names:
-        region = solve(question.without(name))
-        if region.feasible:
-            found.append(_relaxation(question, by_name[name], region))
-    if not found:
-        for pair in combinations(names, 2):
-            region = solve(question.without(*pair))
-            if region.feasible:
-                found.append(_two(question, by_name[pair[0]], by_name[pair[1]], region))
-    if not found:
-        text = "three or more constraints exclude each other"
-    elif len(found[0].constraints) == 2:
-        text = "no single constraint opens the region; two must give together"
-    elif len(found) == 1:
-        text = "only this constraint, relaxed alone, would open the region"
-    else:
-        text = "each of these alone would open the region"
-    found.sort(key=lambda r: max(r.factors))
-    return Conflict(tuple(found), text)
-
-
-def _relaxation(question: Question, constraint: Constraint, region: Region) -> Relaxation:
-    """How far the closest model of the region without `constraint` is from it."""
-    slices = region.slices
-    best, closest = -np.inf, None
-    ends = (
-        (region.total_low, region.total_low_at),
-        (region.total_high, region.total_high_at),
-        (np.maximum(region.total_low, region.active_low), region.active_low),
-        (np.maximum(region.total_low, region.active_high), region.active_high),
-    )
-    for total, active in ends:
-        candidate = slices.candidate(question, total, active)
-        slack = np.broadcast_to(constraint.slack(candidate), (len(slices),))
-        i = int(np.argmax(slack))
-        if slack[i] > best:
-            best, closest = float(slack[i]), (candidate, i)
-    factor = float(np.exp(-best))
-    assert closest is not None
-    candidate, i = closest
-    text = _in_words(question, constraint, factor, candidate, i, region)
-    return Relaxation((constraint.name,), constraint.kind, factor, (factor,), text)
-
-
-def _two(question: Question, first: Constraint, second: Constraint, region: Region) -> Relaxation:
-    """How far both are from the model that misses them least, and each where the other is gone."""
-    slices = region.slices
-    points = _points(region, np.arange(len(slices)), 3)
-    worst = _miss(question, first, second, region, *points)
-    best = np.unique(points[0][np.argsort(worst)[:200]])
-    slot, total, active = _points(region, best, 9)
-    worst = _miss(question, first, second, region, slot, total, active)
-    i = int(np.argmin(worst))
-    part = slices.take(slot[i : i + 1])
-    closest = part.candidate(question, total[i : i + 1], active[i : i + 1])
-    factors = tuple(
-        max(1.0, float(np.exp(-np.broadcast_to(c.slack(closest), (1,))[0])))
-        for c in (first, second)
-    )
-    alone = (
-        _relaxation(question.without(second.name), first, region).text,
-        _relaxation(question.without(first.name), second, region).text,
-    )
-    text = (
-        f"the closest model misses {first.name} by a factor of {plain_number(factors[0])} and "
-        f"{second.name} by {plain_number(factors[1])}. With {second.name} given up, "
-        f"{first.name}: {alone[0]}. With {first.name} given up, {second.name}: {alone[1]}"
-    )
-    names = (first.name, second.name)
-    return Relaxation(names, first.kind, float("nan"), factors, text)
-
-
-def _points(
-    region: Region, index: NDArray[np.intp], count: int
-) -> tuple[NDArray[np.intp], FloatArray, FloatArray]:
-    """Models inside the slices `index`: `count` active parameters and as many totals of each.
-
-    Returns:
-        Slice, total and active parameters, all of one length.
-    """
-    steps = np.linspace(0.0, 1.0, count)
-    low, high = np.log(region.active_low[index]), np.log(region.active_high[index])
-    active = np.exp(low[:, None] + (high - low)[:, None] * steps).ravel()
-    slot = np.repeat(index, count)
-    least, most = region.total_interval(active, slot)
-    real = least <= most
-    slot, active = slot[real], active[real]
-    first, last = np.log(least[real]), np.log(most[real])
-    total = np.exp(first[:, None] + (last - first)[:, None] * steps).ravel()
-    return np.repeat(slot, count), total, np.repeat(active, count)
-
-
-def _miss(
-    question: Question,
-    first: Constraint,
-    second: Constraint,
-    region: Region,
-    slot: NDArray[np.intp],
-    total: FloatArray,
-    active: FloatArray,
-) -> FloatArray:
-    """For each model the logarithm by which it misses that of two which it misses more.
-
-    Of models alike in that, the one that misses the other less counts as closer.
-    """
-    models = region.slices.take(slot).candidate(question, total, active)
-    misses = [np.broadcast_to(-np.asarray(c.slack(models)), slot.shape) for c in (first, second)]
-    return np.asarray(np.maximum(*misses) + _TIE * np.minimum(*misses))
-
-
-def _in_words(
-    question: Question,
-    constraint: Constraint,
-    factor: float,
-    candidate: Candidate,
-    i: int,
-    region: Region,
-) -> str:
-    node = question.hardware.node
-    name = constraint.name
-    if name.endswith(" asked"):
-        quantity = name.removesuffix(" asked")
-        value = float(np.broadcast_to(getattr(candidate, quantity), (len(region.slices),))[i])
-        side = "at most" if value < getattr(question, quantity)[0] else "at least"
-        return f"{NAMES[quantity]} of {side} {format_quantity(value, 'count', digits=3)} would do"
-    if name == "speed" and question.observed:
-        return (
-            f"the fastest model's interval ends at {question.tokens_per_s / factor:,.4g} tokens/s, "
-            f"{plain_number(factor)} times too slow"
-        )
-    if name == "speed":
-        speed = float(
-            np.broadcast_to(
-                tokens_per_s(candidate.time, question.speculation[1]), (len(region.slices),)
-            )[i]
-        )
-        needed = question.speculation[1] * factor
-        return (
-            f"the fastest model makes {speed:,.4g} tokens/s at {question.speculation[1]:g} "
-            f"accepted tokens a pass; {question.tokens_per_s:,.4g} would need "
-            f"{plain_number(needed)} of them"
-        )
-    if name == "speed (not faster)":
-        return f"the slowest model would still be {plain_number(factor)} times as fast as observed"
-    if name in ("capacity", "kv cache"):
-        return (
-            f"{plain_number(factor)} times the memory; {_more_nodes(question, node)}"
-            + _less_context(question)
-        )
-    if name in ("power", "price"):
-        return f"{plain_number(factor)} times the {name} that was allowed"
-    if name == "throughput":
-        return f"1/{plain_number(factor)} of the total tokens/s that was asked"
-    if name == "depth":
-        layers = np.unique(region.slices.layers)
-        return f"models of {layers.min():.0f} to {layers.max():.0f} layers would do"
-    if name == "sparsity":
-        ratio = float(np.broadcast_to(candidate.total / candidate.active, (len(region.slices),))[i])
-        return f"total / active of {ratio:.3g} would do"
-    return f"misses by a factor of {plain_number(factor)}"
-
-
-def _more_nodes(question: Question, node: str) -> str:
-    """The smallest node count at which the question is feasible, in words."""
-    few = min(question.weights, key=lambda w: weight_format(w).bits)
-    lean = question.with_(weights=(few,))
-
-    def opens(nodes: int) -> bool:
-        return solve(lean.with_(nodes=(1, nodes))).feasible
-
-    high = _first_power(question.nodes[1], opens, NODES_MOST)
-    if high is None:
-        return f"no number of {node}s up to {NODES_MOST:,} is enough"
-    return f"{_bisect(high // 2, high, opens):,} {node}s would do ({few})"
-
-
-def _less_context(question: Question) -> str:
-    """The longest context at which the question is feasible, in words ("" if none helps)."""
-
-    def opens(context: int) -> bool:
-        return solve(question.with_(context_tokens=context)).feasible
-
-    if question.context_tokens == 1 or not opens(1):
-        return ""
-    low, high = 1, question.context_tokens
-    while high - low > max(1, low // 200):
-        middle = (low + high) // 2
-        low, high = (middle, high) if opens(middle) else (low, middle)
-    # Two digits, rounded down so that it is feasible.
-    step = 10 ** max(len(str(low)) - 2, 0)
-    return f"; or a context of {low // step * step:,} tokens"
-
-
-def _first_power(start: int, opens: Callable[[int], bool], limit: int) -> int | None:
-    value = start
-    while not opens(value):
-        if value >= limit:
-            return None
-        value *= 2
-    return value
-
-
-def _bisect(low: int, high: int, opens: Callable[[int], bool]) -> int:
-    """Smallest value in (low, high] that opens, given that high does and low does not."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if opens(middle) else (middle, high)
-    return high

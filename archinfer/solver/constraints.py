@@ -21,6 +21,7 @@ from archinfer.physics.decode import Z90, decode_time, log_sd, speed_at, through
 from archinfer.physics.mapping import Placement
 from archinfer.physics.terms import TokenTime, memory_fraction
 from archinfer.physics.workload import Memory, Traffic, Workload
+from archinfer.record import Record
 from archinfer.solver.question import Question
 
 __all__ = ["HIDDEN_FLOOR", "Candidate", "Constraint", "constraints", "slacks"]
@@ -117,20 +118,19 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Constraint:
-    """One named limit.
+class Constraint(Record):
+    """One constraint that was applied."""
 
-    Attributes:
-        name: short name, as it labels an edge.
-        kind: "physics" (hardware), "habit" (what is built), "request" (what the user asked).
-        text: what physical thing it is.
-        slack: log-distance to the limit; >= 0 where satisfied.
-    """
+    KEYS = ("name", "kind", "text")
 
     name: str
+    """short name, as it labels an edge"""
     kind: Kind
+    """physics (hardware), habit (what is built) or request (what the user asked)"""
     text: str
+    """what physical thing it is"""
     slack: Callable[[Candidate], Number]
+    """log-distance to the limit; >= 0 where satisfied"""
 
 
 def _log_ratio(above: Number, below: Number) -> Number:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from archinfer.models.architecture import (
 from archinfer.models.formats import weight_format
 from archinfer.physics.decode import speed_range
 from archinfer.physics.mapping import Placement
-from archinfer.physics.terms import TERMS
+from archinfer.physics.terms import TERMS, TokenTime
+from archinfer.record import As, Nullable, Quantiles, Record
 from archinfer.solver.constraints import Candidate, slacks
 from archinfer.solver.question import Question, what_rounds_to
 from archinfer.solver.region import Region, solve
@@ -37,21 +38,35 @@ _DENSE_BELOW = 1.5
 
 
 @dataclass(frozen=True)
-class Design:
-    """A concrete architecture on a mapping, with what the cost model says of it."""
+class Design(Record):
+    """A concrete architecture inside the feasible region, on a mapping."""
+
+    KEYS = (
+        "name=architecture.name", "total_params", "active_params", "layers=architecture.layers",
+        "nodes", "layers_per_node=mapping.layers_per_stage",
+        "tensor_parallel=mapping.tensor_parallel", "hidden_size=architecture.hidden_size",
+        "experts", "experts_per_token", "expert_width", "attention", "weights",
+        "tokens_per_s=speed", "accepted_tokens_needed=accepted_needed", "memory_bytes",
+        "memory_fraction", "time_s", "bottleneck",
+    )  # fmt: skip
 
     architecture: Architecture
     weights: str
     nodes_available: int
     mapping: Placement
     nodes: int
+    """nodes in use"""
     total_params: float
     active_params: float
-    speed: tuple[float, float, float]
+    speed: Quantiles
+    """tokens/s of one user"""
     accepted_needed: float
-    time_s: dict[str, float]
+    """accepted tokens a pass to reach the speed"""
+    time_s: Annotated[dict[str, float], As(TokenTime)]
     memory_bytes: float
-    memory_fraction: float
+    """over all nodes"""
+    memory_fraction: Nullable
+    """of the fullest node's usable memory"""
     region_side: float
     slack: dict[str, float]
 
@@ -62,7 +77,7 @@ class Design:
 
     @property
     def bottleneck(self) -> str:
-        """The term that takes the largest part of a token's time."""
+        """the term with the largest part of the time"""
         return max(TERMS, key=lambda term: self.time_s[term])
 
     @property
@@ -70,31 +85,25 @@ class Design:
         """The routed experts, None for a dense model."""
         return self.architecture.moe
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON keys of `architectures[]`."""
-        moe = self.moe
-        p05, p50, p95 = self.speed
-        return {
-            "name": self.architecture.name,
-            "total_params": self.total_params,
-            "active_params": self.active_params,
-            "layers": self.architecture.layers,
-            "nodes": self.nodes,
-            "layers_per_node": float(self.mapping.layers_per_stage),
-            "tensor_parallel": float(self.mapping.tensor_parallel),
-            "hidden_size": self.architecture.hidden_size,
-            "experts": 0 if moe is None else moe.experts,
-            "experts_per_token": 0 if moe is None else moe.top_k,
-            "expert_width": None if moe is None else moe.width,
-            "attention": next(iter(self.architecture.attention_kinds)),
-            "weights": self.weights,
-            "tokens_per_s": {"p05": p05, "p50": p50, "p95": p95},
-            "accepted_tokens_needed": self.accepted_needed,
-            "memory_bytes": self.memory_bytes,
-            "memory_fraction": self.memory_fraction,
-            "time_s": self.time_s,
-            "bottleneck": self.bottleneck,
-        }
+    @property
+    def experts(self) -> int:
+        """routed experts of a layer; 0: dense"""
+        return 0 if self.moe is None else self.moe.experts
+
+    @property
+    def experts_per_token(self) -> int:
+        """routed experts that one token uses; 0: dense"""
+        return 0 if self.moe is None else self.moe.top_k
+
+    @property
+    def expert_width(self) -> int | None:
+        """width of one expert; null: dense"""
+        return None if self.moe is None else self.moe.width
+
+    @property
+    def attention(self) -> str:
+        """kind of attention"""
+        return next(iter(self.architecture.attention_kinds))
 
 
 def _mixer(kind: str, hidden: int) -> Mixer:
@@ -218,7 +227,7 @@ def evaluate(
             nodes=int(at(candidate.nodes, i)),
             total_params=float(count.total),
             active_params=float(count.active),
-            speed=(at(speeds[0], i), at(speeds[1], i), at(speeds[2], i)),
+            speed=Quantiles(*(at(v, i) for v in speeds)),
             accepted_needed=at(candidate.accepted_needed, i),
             time_s={term: at(getattr(time, term), i) for term in TERMS}
             | {"total": at(time.total, i)},

@@ -7,10 +7,11 @@ import math
 import numpy as np
 
 from archinfer.physics.decode import speed_range
-from archinfer.solver.answer import Answer, Sensitivity
+from archinfer.solver.answer import Answer
 from archinfer.solver.constraints import constraints
 from archinfer.solver.question import Question
 from archinfer.solver.region import Bound
+from archinfer.solver.variants import Sensitivity
 
 READS = 0.15
 """Relative change of the speed, when a quantity doubles or halves, from which the speed says
@@ -93,7 +94,7 @@ def _speed_ratio(answer: Answer) -> float:
     """p95 / p05 of the predicted speed."""
     if answer.architectures:
         p05, _, p95 = answer.architectures[0].speed
-        return p95 / p05
+        return float(p95 / p05)
     region, question = answer.region, answer.question
     at = np.array([int(np.argmax(region.total_high))])
     part = region.slices.take(at)

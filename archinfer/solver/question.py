@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from archinfer.errors import InputError, UnknownNameError
-from archinfer.hardware.profile import USUAL_SOFTWARE
+from archinfer.hardware.profile import USUAL_SOFTWARE, Hardware
 from archinfer.models.family import FamilyRules, attention_rule
 from archinfer.models.formats import kv_format, weight_format
 from archinfer.physics.mapping import Layout
 from archinfer.question import NODES_MOST, Range, check_accepted
-
-if TYPE_CHECKING:
-    from archinfer.hardware.profile import Hardware
 
 __all__ = ["Habits", "Question", "Range", "nodes_unknown", "what_rounds_to"]
 

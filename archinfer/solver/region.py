@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.models.shape import FloatArray
+from archinfer.record import Record
 from archinfer.solver.ends import active_ends, total_ends
 from archinfer.solver.limits import Limits
 from archinfer.solver.question import Question
@@ -39,11 +40,14 @@ class Bound:
 
     value: float
     by: str
+    """the constraint that draws this edge"""
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
-    """A range of one quantity with what bounds it on either side."""
+class Interval(Record):
+    """Both ends of a range, with the constraint that draws each."""
+
+    KEYS = ("low=low.value", "high=high.value", "low_bound_by=low.by", "high_bound_by=high.by")
 
     low: Bound
     high: Bound

@@ -1,0 +1,262 @@
+"""Why nothing is feasible, and the smallest step of each constraint that opens the region."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archinfer.models.formats import weight_format
+from archinfer.models.shape import FloatArray, Number
+from archinfer.question import NODES_MOST
+from archinfer.record import Nullable, Record
+from archinfer.solver.constraints import Candidate, Constraint, constraints
+from archinfer.solver.question import Question
+from archinfer.solver.region import Region, solve
+from archinfer.units import format_quantity, plain_number
+
+NAMES = {"total": "total parameters", "active": "active parameters", "layers": "layers"}
+_TIE = 1e-3
+
+
+@dataclass(frozen=True)
+class Relaxation(Record):
+    """One way to open an empty region: the constraint that gives, and by how much."""
+
+    constraints: tuple[str, ...]
+    """the one to relax, or the two together"""
+    kind: str
+    """physics, habit or request, of the first"""
+    factor: Nullable
+    """how far the closest model is from it (1.2: it misses by 20 %); null for two"""
+    factors: tuple[float, ...]
+    """the same for each constraint; of two, of the model that misses both least"""
+    text: str
+    """what that means in the user's own units"""
+
+
+@dataclass(frozen=True)
+class Conflict(Record):
+    """Why nothing is feasible."""
+
+    KEYS = ("text", "relaxations")
+
+    relaxations: tuple[Relaxation, ...]
+    text: str
+
+
+def conflict(question: Question) -> Conflict:
+    """Which constraints exclude each other, and the smallest step of each that opens the region."""
+    by_name = {c.name: c for c in constraints(question)}
+    names = [n for n in by_name if n not in ("definition", "search floor")]
+    found: list[Relaxation] = []
+    for name in names:
+        region = solve(question.without(name))
+        if region.feasible:
+            found.append(_relaxation(question, by_name[name], region))
+    if not found:
+        for pair in combinations(names, 2):
+            region = solve(question.without(*pair))
+            if region.feasible:
+                found.append(_two(question, by_name[pair[0]], by_name[pair[1]], region))
+    if not found:
+        text = "three or more constraints exclude each other"
+    elif len(found[0].constraints) == 2:
+        text = "no single constraint opens the region; two must give together"
+    elif len(found) == 1:
+        text = "only this constraint, relaxed alone, would open the region"
+    else:
+        text = "each of these alone would open the region"
+    found.sort(key=lambda r: max(r.factors))
+    return Conflict(tuple(found), text)
+
+
+def _relaxation(question: Question, constraint: Constraint, region: Region) -> Relaxation:
+    """How far the closest model of the region without `constraint` is from it."""
+    slices = region.slices
+    best, closest = -np.inf, None
+    ends = (
+        (region.total_low, region.total_low_at),
+        (region.total_high, region.total_high_at),
+        (np.maximum(region.total_low, region.active_low), region.active_low),
+        (np.maximum(region.total_low, region.active_high), region.active_high),
+    )
+    for total, active in ends:
+        candidate = slices.candidate(question, total, active)
+        slack = np.broadcast_to(constraint.slack(candidate), (len(slices),))
+        i = int(np.argmax(slack))
+        if slack[i] > best:
+            best, closest = float(slack[i]), (candidate, i)
+    factor = float(np.exp(-best))
+    assert closest is not None
+    candidate, i = closest
+    text = _in_words(question, constraint, factor, candidate, i, region)
+    return Relaxation((constraint.name,), constraint.kind, factor, (factor,), text)
+
+
+def _two(question: Question, first: Constraint, second: Constraint, region: Region) -> Relaxation:
+    """How far both are from the model that misses them least, and each where the other is gone."""
+    slices = region.slices
+    points = _points(region, np.arange(len(slices)), 3)
+    worst = _miss(question, first, second, region, *points)
+    best = np.unique(points[0][np.argsort(worst)[:200]])
+    slot, total, active = _points(region, best, 9)
+    worst = _miss(question, first, second, region, slot, total, active)
+    i = int(np.argmin(worst))
+    part = slices.take(slot[i : i + 1])
+    closest = part.candidate(question, total[i : i + 1], active[i : i + 1])
+    factors = tuple(
+        max(1.0, float(np.exp(-np.broadcast_to(c.slack(closest), (1,))[0])))
+        for c in (first, second)
+    )
+    alone = (
+        _relaxation(question.without(second.name), first, region).text,
+        _relaxation(question.without(first.name), second, region).text,
+    )
+    text = (
+        f"the closest model misses {first.name} by a factor of {plain_number(factors[0])} and "
+        f"{second.name} by {plain_number(factors[1])}. With {second.name} given up, "
+        f"{first.name}: {alone[0]}. With {first.name} given up, {second.name}: {alone[1]}"
+    )
+    names = (first.name, second.name)
+    return Relaxation(names, first.kind, float("nan"), factors, text)
+
+
+def _points(
+    region: Region, index: NDArray[np.intp], count: int
+) -> tuple[NDArray[np.intp], FloatArray, FloatArray]:
+    """Models inside the slices `index`: `count` active parameters and as many totals of each.
+
+    Returns:
+        Slice, total and active parameters, all of one length.
+    """
+    steps = np.linspace(0.0, 1.0, count)
+    low, high = np.log(region.active_low[index]), np.log(region.active_high[index])
+    active = np.exp(low[:, None] + (high - low)[:, None] * steps).ravel()
+    slot = np.repeat(index, count)
+    least, most = region.total_interval(active, slot)
+    real = least <= most
+    slot, active = slot[real], active[real]
+    first, last = np.log(least[real]), np.log(most[real])
+    total = np.exp(first[:, None] + (last - first)[:, None] * steps).ravel()
+    return np.repeat(slot, count), total, np.repeat(active, count)
+
+
+def _miss(
+    question: Question,
+    first: Constraint,
+    second: Constraint,
+    region: Region,
+    slot: NDArray[np.intp],
+    total: FloatArray,
+    active: FloatArray,
+) -> FloatArray:
+    """For each model the logarithm by which it misses that of two which it misses more.
+
+    Of models alike in that, the one that misses the other less counts as closer.
+    """
+    models = region.slices.take(slot).candidate(question, total, active)
+    misses = [np.broadcast_to(-np.asarray(c.slack(models)), slot.shape) for c in (first, second)]
+    return np.asarray(np.maximum(*misses) + _TIE * np.minimum(*misses))
+
+
+def _in_words(
+    question: Question,
+    constraint: Constraint,
+    factor: float,
+    candidate: Candidate,
+    i: int,
+    region: Region,
+) -> str:
+    """What would do in place of what `constraint` asks, for model `i`, which misses by `factor`."""
+    times, name = plain_number(factor), constraint.name
+
+    def value(of: Number) -> float:
+        return float(np.broadcast_to(of, (len(region.slices),))[i])
+
+    if name.endswith(" asked"):
+        quantity = name.removesuffix(" asked")
+        found = value(getattr(candidate, quantity))
+        side = "at most" if found < getattr(question, quantity)[0] else "at least"
+        return f"{NAMES[quantity]} of {side} {format_quantity(found, 'count', digits=3)} would do"
+    if name == "speed":
+        return _too_slow(question, factor, value(candidate.time.total))
+    if name in ("capacity", "kv cache"):
+        more = _more_nodes(question, question.hardware.node)
+        return f"{times} times the memory; {more}" + _less_context(question)
+    if name == "depth":
+        layers = np.unique(region.slices.layers)
+        return f"models of {layers.min():.0f} to {layers.max():.0f} layers would do"
+    if name == "sparsity":
+        return f"total / active of {value(candidate.total / candidate.active):.3g} would do"
+    return {
+        "speed (not faster)": f"the slowest model would still be {times} times as fast as observed",
+        "power": f"{times} times the power that was allowed",
+        "price": f"{times} times the price that was allowed",
+        "throughput": f"1/{times} of the total tokens/s that was asked",
+    }.get(name, f"misses by a factor of {times}")
+
+
+def _too_slow(question: Question, factor: float, total_s: float) -> str:
+    """How fast the fastest model is, whose pass takes `total_s`."""
+    if question.observed:
+        return (
+            f"the fastest model's interval ends at {question.tokens_per_s / factor:,.4g} tokens/s, "
+            f"{plain_number(factor)} times too slow"
+        )
+    most = question.speculation[1]
+    return (
+        f"the fastest model makes {most / total_s:,.4g} tokens/s at {most:g} accepted tokens a "
+        f"pass; {question.tokens_per_s:,.4g} would need {plain_number(most * factor)} of them"
+    )
+
+
+def _more_nodes(question: Question, node: str) -> str:
+    """The smallest node count at which the question is feasible, in words."""
+    few = min(question.weights, key=lambda w: weight_format(w).bits)
+    lean = question.with_(weights=(few,))
+
+    def opens(nodes: int) -> bool:
+        return solve(lean.with_(nodes=(1, nodes))).feasible
+
+    high = _first_power(question.nodes[1], opens, NODES_MOST)
+    if high is None:
+        return f"no number of {node}s up to {NODES_MOST:,} is enough"
+    return f"{_bisect(high // 2, high, opens):,} {node}s would do ({few})"
+
+
+def _less_context(question: Question) -> str:
+    """The longest context at which the question is feasible, in words ("" if none helps)."""
+
+    def opens(context: int) -> bool:
+        return solve(question.with_(context_tokens=context)).feasible
+
+    if question.context_tokens == 1 or not opens(1):
+        return ""
+    low, high = 1, question.context_tokens
+    while high - low > max(1, low // 200):
+        middle = (low + high) // 2
+        low, high = (middle, high) if opens(middle) else (low, middle)
+    # Two digits, rounded down so that it is feasible.
+    step = 10 ** max(len(str(low)) - 2, 0)
+    return f"; or a context of {low // step * step:,} tokens"
+
+
+def _first_power(start: int, opens: Callable[[int], bool], limit: int) -> int | None:
+    value = start
+    while not opens(value):
+        if value >= limit:
+            return None
+        value *= 2
+    return value
+
+
+def _bisect(low: int, high: int, opens: Callable[[int], bool]) -> int:
+    """Smallest value in (low, high] that opens, given that high does and low does not."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if opens(middle) else (middle, high)
+    return high

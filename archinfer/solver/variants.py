@@ -1,0 +1,141 @@
+"""What else could be: a design with other sizes, and a target with other means than assumed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from archinfer.models.formats import weight_format
+from archinfer.physics.decode import tokens_per_s
+from archinfer.record import As, Ends, Nullable, Record, as_record
+from archinfer.solver.constraints import Candidate
+from archinfer.solver.designs import Design
+from archinfer.solver.question import Question
+from archinfer.solver.region import Region, solve
+from archinfer.units import plain_number
+
+Size: TypeAlias = Annotated[str, As(Literal["total_params", "active_params", "layers"])]
+
+
+class ThreeSpeeds(NamedTuple):
+    """Tokens/s of one user with one quantity halved, unchanged and doubled."""
+
+    halved: Nullable
+    same: float
+    doubled: Nullable
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
+        return as_record(cls, handler)
+
+
+@dataclass(frozen=True)
+class Sensitivity(Record):
+    """What a speed tells of one quantity, all else equal."""
+
+    quantity: str
+    """total_params, active_params or layers"""
+    tokens_per_s: ThreeSpeeds
+    """without speculation, with the quantity halved, as it is, doubled; null: no model (more active
+    parameters than there are)"""
+
+    @property
+    def elasticity(self) -> float:
+        """Relative change of the speed when the quantity doubles."""
+        return float(self.tokens_per_s.doubled / self.tokens_per_s.same - 1.0)
+
+
+def sensitivity(question: Question, design: Design) -> tuple[Sensitivity, ...]:
+    """Speed of a design, and how it would change with one of total, active and layers.
+
+    The changes are those of the family's member with the design's numbers. Layers change with the
+    layers per node kept, so that the nodes change with them. Whether the changed model still
+    fits is not asked: this is about what a speed tells, not about what may be built.
+    """
+    factors = np.array([0.5, 1.0, 2.0])
+    found = []
+    for name in ("total_params", "active_params", "layers"):
+        scale = {
+            k: factors if k == name else np.ones(3)
+            for k in ("total_params", "active_params", "layers")
+        }
+        total = design.total_params * scale["total_params"]
+        active = design.active_params * scale["active_params"]
+        candidate = Candidate(
+            question,
+            total,
+            active,
+            np.maximum(np.round(design.architecture.layers * scale["layers"]), 1.0),
+            design.mapping,
+            weight_format(design.weights).bits,
+            dense=(total == active) & (design.total_params == design.active_params),
+            weights_only=weight_format(design.weights).weights_only,
+        )
+        family = np.asarray(tokens_per_s(candidate.time))
+        speeds = np.where(active <= total, family / family[1] / design.time_s["total"], np.nan)
+        found.append(Sensitivity(name, ThreeSpeeds(*map(float, speeds))))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Variant(Record):
+    """The question again with other speculation or software than those assumed."""
+
+    KEYS = ("name", "text", "feasible", "ranges=known_ranges")
+
+    name: str
+    """no speculation, or the name of a software"""
+    text: str
+    """the means, in words"""
+    ranges: dict[Size, Ends]
+    """empty where nothing is feasible"""
+
+    @property
+    def feasible(self) -> bool:
+        """Whether any model is possible."""
+        return bool(self.ranges)
+
+    @property
+    def known_ranges(self) -> dict[Size, Ends] | None:
+        """null where nothing is feasible"""
+        return self.ranges or None
+
+
+def variants(question: Question) -> tuple[Variant, ...]:
+    """What a target allows without speculation, and with faster software that the profile knows.
+
+    A software is a factor of speed (`Hardware.software`): with one of f a target of v is reached
+    where the usual software reaches v / f. Empty for an observed speed.
+    """
+    if question.observed:
+        return ()
+    asked: list[tuple[str, str, Question]] = []
+    low, high = question.speculation
+    if low <= 1.0 < high:
+        text = "without speculation (1 accepted token a pass)"
+        asked.append(("no speculation", text, question.with_(speculation=(1.0, 1.0))))
+    hardware = question.hardware
+    for name, factor, _ in hardware.software:
+        if factor <= 1.0:
+            continue
+        usual = f" in place of {hardware.usual_software}" if hardware.usual_software else ""
+        throughput = question.throughput_tokens_per_s
+        faster = question.with_(
+            tokens_per_s=question.tokens_per_s / factor,
+            throughput_tokens_per_s=None if throughput is None else throughput / factor,
+        )
+        asked.append((name, f"with {name}{usual} ({plain_number(factor)} times as fast)", faster))
+    return tuple(Variant(name, text, spans(solve(other))) for name, text, other in asked)
+
+
+def spans(region: Region) -> dict[Size, Ends]:
+    """What is feasible, over all formats; empty where nothing is."""
+    if not region.feasible:
+        return {}
+    return {
+        "total_params": Ends(float(region.total_low.min()), float(region.total_high.max())),
+        "active_params": Ends(float(region.active_low.min()), float(region.active_high.max())),
+        "layers": Ends(float(region.slices.layers.min()), float(region.slices.layers.max())),
+    }
