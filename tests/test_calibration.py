@@ -17,7 +17,13 @@ from archinfer.calibration import blind
 from archinfer.calibration import calibrate as calibration
 from archinfer.calibration import measure as calibration_run
 from archinfer.calibration.bench import HostBench, low, opened
-from archinfer.calibration.calibrate import calibrate, counted_chain, evenness, measure_bandwidth
+from archinfer.calibration.calibrate import (
+    calibrate,
+    counted_chain,
+    evenness,
+    measure_bandwidth,
+    phases,
+)
 from archinfer.calibration.design import (
     ROOM_TOKENS,
     Point,
@@ -32,6 +38,7 @@ from archinfer.calibration.measure import Settings
 from archinfer.calibration.moe import Counters, Decoder, MoEConfig, Weights
 from archinfer.calibration.scaled import HEAD
 from archinfer.calibration.transfer import apply, read_calibration
+from archinfer.cli.progress import progress
 from archinfer.errors import FileError, InputError, MeasurementError
 from archinfer.hardware.profile import KEYS, Hardware
 from archinfer.physics.decode import decode_time
@@ -192,8 +199,39 @@ def test_noise_on_the_command_line(
     target = tmp_path / "host.yaml"
     done = run(capsys, "calibrate", "--quick", "--save", str(target))
     assert (done.code, done.out) == (1, "")
-    assert len(done.err.strip().splitlines()) == 1 and "held-out speeds are off" in done.err
+    *phases, refusal = done.err.strip().splitlines()
+    assert "held-out speeds are off" in refusal
+    # Without a terminal each phase is a line.
+    assert [line.partition(",")[0] for line in phases] == ["building models", "timing decode steps"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bar_moves_through_all_phases_and_keeps_its_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import rich.console
+    import rich.progress
+
+    shown: list[tuple[str, float, bool]] = []
+
+    class Watched(rich.progress.Progress):
+        def refresh(self) -> None:
+            task = self.tasks[0] if self.tasks else None
+            if task is not None:
+                shown.append((task.description, task.completed, task.finished))
+            super().refresh()
+
+    monkeypatch.setattr(rich.progress, "Progress", Watched)
+    monkeypatch.setattr(rich.console.Console, "is_terminal", True)
+    settings = Settings(quick=True)
+    with progress(phases(settings, 20)) as tell:
+        calibrate(settings, FakeBench(), progress=tell)
+        blind.blind_test(settings, 20, FakeBench(0.05), progress=tell)
+    done = [part for _, part, _ in shown]
+    assert done == sorted(done) and 0.9 < done[-1] < 1.0
+    assert not any(finished for _, _, finished in shown)
+    named = dict.fromkeys(name for name, _, _ in shown if name != "starting")
+    assert list(named) == list(phases(settings, 20))
 
 
 def test_low_quantile() -> None:
@@ -378,7 +416,7 @@ def test_interruption_leaves_nothing(
     fake.fail = KeyboardInterrupt()
     done = run(capsys, "calibrate", "--quick", "--save", str(target))
     assert (done.code, done.out) == (130, "")
-    assert done.err.strip() == "interrupted: nothing was written"
+    assert done.err.strip().splitlines()[-1] == "interrupted: nothing was written"
     assert list(tmp_path.iterdir()) == [] and fake.closed == 1
 
 

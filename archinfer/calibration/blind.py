@@ -15,7 +15,16 @@ import numpy as np
 
 from archinfer.calibration.bench import Bench, HostBench, opened
 from archinfer.calibration.design import Point, model_bytes, plan, point_bytes
-from archinfer.calibration.measure import Progress, Settings, enough, run_shapes
+from archinfer.calibration.measure import (
+    BLIND,
+    BUILDING,
+    TIMING,
+    Progress,
+    Settings,
+    enough,
+    run_shapes,
+    silent,
+)
 from archinfer.calibration.moe.config import MoEConfig
 from archinfer.calibration.scaled import SCALED, Scaled, draw
 from archinfer.hardware.profile import Hardware
@@ -31,6 +40,8 @@ PINNED = 2.0
 """A quantity is pinned where its 90 % interval spans less than this factor."""
 DESIGN_SHARE = 0.6
 """Most of the memory budget that the shapes timed beside a group of models take."""
+BUILD_SHARE = 0.2
+"""Of a group's time, about, that building its models takes."""
 QUICK_S, FULL_S = 12.0, 45.0
 """Seconds of timing a group."""
 
@@ -175,7 +186,7 @@ def blind_test(
     settings: Settings,
     cases: int = 20,
     bench: Bench | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     scaled: Scaled = SCALED,
 ) -> BlindTest:
     """Time models drawn at random and ask the solver what they are.
@@ -188,7 +199,7 @@ def blind_test(
         settings: memory budget, time and seed.
         cases: models.
         bench: what is timed; None: this machine.
-        progress: told what is going on.
+        progress: told how far it is.
         scaled: the family.
 
     Raises:
@@ -212,9 +223,12 @@ def blind_test(
     with opened(HostBench() if bench is None else bench, design.buffer_bytes) as machine:
         for group in _groups(points, room):
 
-            def tell(_: str, part: float, done: int = len(inferred), n: int = len(group)) -> None:
-                if progress is not None:
-                    progress("blind test", (done + part * n) / len(points))
+            def tell(
+                phase: str, part: float, done: int = len(inferred), n: int = len(group)
+            ) -> None:
+                built = BUILD_SHARE * part if phase == BUILDING else BUILD_SHARE
+                timed = (1.0 - BUILD_SHARE) * part if phase == TIMING else 0.0
+                progress(BLIND, (done + (built + timed) * n) / len(points))
 
             run = run_shapes(machine, design.points, group, settings, budget_s, tell)
             inferred += [

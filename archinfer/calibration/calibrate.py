@@ -15,16 +15,32 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from archinfer.calibration.bench import Bench, HostBench, low, opened
-from archinfer.calibration.blind import BlindTest
+from archinfer.calibration.blind import FULL_S, QUICK_S, BlindTest
 from archinfer.calibration.design import BITS, Point, bandwidth_config, plan, routing_config
 from archinfer.calibration.host import profile_hardware, profile_text
-from archinfer.calibration.measure import Progress, Run, Settings, enough, run_shapes
+from archinfer.calibration.measure import (
+    BANDWIDTH,
+    BLIND,
+    BUILDING,
+    ROUTING,
+    TIMING,
+    Progress,
+    Run,
+    Settings,
+    enough,
+    run_shapes,
+    silent,
+)
 from archinfer.calibration.moe import Counters, Decoder, MoEConfig, Weights
 from archinfer.calibration.transfer import Transferable
 from archinfer.hardware.profile import Hardware
 from archinfer.physics.workload import experts_hit
 from archinfer.record import Record
 
+BUILD_S = 3.0
+"""Building the models of a run, about."""
+GROUP_CASES = 10
+"""Models of the blind test that are timed together, about."""
 ROUTING_BATCHES = (2, 4, 8, 16, 32)
 BANDWIDTH_CONTEXT = 64
 BANDWIDTH_STEPS = 3
@@ -117,29 +133,43 @@ class Calibration(Record):
         return profile_text(self.data)
 
 
+def phases(settings: Settings, blind_cases: int) -> dict[str, float]:
+    """What is done and about how many seconds it takes, in order.
+
+    Args:
+        settings: what to spend.
+        blind_cases: models of the blind test that follows; 0: none.
+    """
+    rounds_s, bandwidth_s = settings.times_s
+    takes = {BUILDING: BUILD_S, TIMING: rounds_s, ROUTING: 2.0, BANDWIDTH: BUILD_S + bandwidth_s}
+    if blind_cases:
+        group_s = QUICK_S if settings.quick else FULL_S
+        takes[BLIND] = -(-blind_cases // GROUP_CASES) * (BUILD_S + group_s)
+    return takes
+
+
 def calibrate(
-    settings: Settings, bench: Bench | None = None, progress: Progress | None = None
+    settings: Settings, bench: Bench | None = None, progress: Progress = silent
 ) -> Calibration:
     """Measure, fit, and hold the fit against shapes that it has not seen.
 
     Args:
         settings: what to spend.
         bench: what is measured; None: this machine.
-        progress: told what is going on.
+        progress: told how far it is.
 
     Raises:
         InputError: the memory budget holds too few shapes.
         MeasurementError: held-out speeds are not predicted, see `measure.check`.
     """
-    tell = progress if progress is not None else (lambda _, __: None)
     design = plan(settings.memory_bytes, settings.quick, settings.points)
     enough(design, f"--memory {settings.memory_bytes / 1e9:.3g}GB", "1.5GB")
     with opened(HostBench() if bench is None else bench, design.buffer_bytes) as machine:
-        run = run_shapes(machine, design.points, (), settings, settings.times_s[0], tell)
-        tell("routing", 0.0)
+        run = run_shapes(machine, design.points, (), settings, settings.times_s[0], progress)
+        progress(ROUTING, 0.0)
         routing = count_routing(machine, 4 if settings.quick else 16, settings.seed)
-        tell("decode against read bandwidth", 0.0)
-        bandwidth = measure_bandwidth(machine, settings, design.buffer_bytes)
+        progress(BANDWIDTH, 0.0)
+        bandwidth = measure_bandwidth(machine, settings, design.buffer_bytes, progress)
     transferable = Transferable(
         evenness=routing.evenness,
         chain_dense=counted_chain(False),
@@ -193,13 +223,16 @@ def evenness(experts: int, experts_per_token: int, counted: Sequence[tuple[int, 
     return float(best.x)
 
 
-def measure_bandwidth(bench: Bench, settings: Settings, buffer_bytes: float) -> Bandwidth:
+def measure_bandwidth(
+    bench: Bench, settings: Settings, buffer_bytes: float, tell: Progress = silent
+) -> Bandwidth:
     """Time decode of a large model and reading in turns.
 
     Args:
         bench: opened, with no models.
         settings: memory, time and seed.
         buffer_bytes: that the bench has taken.
+        tell: told how far it is.
     """
     room = settings.memory_bytes - buffer_bytes
     point = Point(bandwidth_config(room, settings.quick), BANDWIDTH_CONTEXT)
@@ -216,6 +249,8 @@ def measure_bandwidth(bench: Bench, settings: Settings, buffer_bytes: float) -> 
         for name, speed in bench.read_bytes_per_s(read).items():
             reads.setdefault(name, []).append(1.0 / speed)
         rounds += 1
+        spent = (bench.now() - start) / settings.times_s[1] if settings.times_s[1] > 0 else 1.0
+        tell(BANDWIDTH, min(spent, rounds / BANDWIDTH_ROUNDS_LEAST, 1.0))
     bench.free()
     jitter = float(np.median(times)) / low(times) - 1.0
     return Bandwidth(read, read / low(times), max(1.0 / low(r) for r in reads.values()), jitter)

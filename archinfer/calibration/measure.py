@@ -23,7 +23,13 @@ from archinfer.hardware.profile import Hardware
 from archinfer.record import Record
 
 Progress = Callable[[str, float], None]
-"""Called with what is being done and the part of it that is done, 0 to 1."""
+"""Called with the phase and the part of it that is done, 0 to 1."""
+
+BUILDING = "building models"
+TIMING = "timing decode steps"
+ROUTING = "counting experts"
+BANDWIDTH = "decode against read bandwidth"
+BLIND = "blind test"
 
 HELDOUT_MEDIAN = 0.10
 """Largest median error of held-out speeds with which a fit is worth printing."""
@@ -138,6 +144,10 @@ class _Timings:
     rounds: int = 0
 
 
+def silent(_: str, __: float) -> None:
+    """Progress that nobody follows."""
+
+
 def enough(design: Plan, budget: str, needed: str) -> None:
     """Refuse a design that is too small to fit and to check.
 
@@ -175,7 +185,7 @@ def run_shapes(
     """
     points = tuple(dict.fromkeys((*design, *others)))
     for done, _ in enumerate(bench.build(points, settings.seed), start=1):
-        tell("building models", done / len(points))
+        tell(BUILDING, done / len(points))
     timings = _Timings({point: [] for point in points})
     shuffled = random.Random(settings.seed)
     try:
@@ -202,7 +212,7 @@ def _rounds(
             timings.times[point] += bench.decode_s(point, 1)
             spent = (bench.now() - start) / budget_s if budget_s > 0 else 1.0
             least = (rounds + i / len(order)) / ROUNDS_LEAST
-            tell("timing decode steps", min(spent, least, 1.0))
+            tell(TIMING, min(spent, least, 1.0))
             if i % READ_EVERY == 0:
                 for name, speed in bench.read_bytes_per_s(READ_BYTES).items():
                     timings.reads.setdefault(name, []).append(1.0 / speed)

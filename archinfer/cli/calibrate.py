@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +14,7 @@ from archinfer.cli.pictures import PLOT_HELP, REPORT_HELP
 
 if TYPE_CHECKING:
     from archinfer.calibration.calibrate import Calibration
-    from archinfer.calibration.measure import Progress, Settings
+    from archinfer.calibration.measure import Settings
 
 __all__ = ["calibrate"]
 
@@ -62,7 +60,7 @@ def calibrate(
 ) -> None:
     """Time a real forward pass on this machine, fit the cost model to it and check the fit.
 
-    Exits with 1, and prints no fit, where held-out shapes show that the machine was too noisy.
+    Exits with 1, and prints no fit, where shapes that the fit has not seen are not predicted.
     """
     from archinfer.calibration.threads import blas_threads, limit_threads
 
@@ -138,39 +136,11 @@ def _run(settings: Settings, blind_cases: int) -> Calibration:
     from dataclasses import replace
 
     from archinfer.calibration import calibrate as calibration
+    from archinfer.calibration.blind import blind_test
+    from archinfer.cli.progress import progress
 
-    with _bar() as tell:
+    with progress(calibration.phases(settings, blind_cases)) as tell:
         found = calibration.calibrate(settings, progress=tell)
         if blind_cases:
-            from archinfer.calibration.blind import blind_test
-
-            tested = blind_test(settings, blind_cases, progress=tell)
-            found = replace(found, blind=tested)
+            found = replace(found, blind=blind_test(settings, blind_cases, progress=tell))
     return found
-
-
-@contextmanager
-def _bar() -> Iterator[Progress]:
-    """A progress bar on standard error; silent where that is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        # Redrawing while a step is timed would cost it a share of a core.
-        auto_refresh=False,
-        disable=not console.is_terminal,
-    ) as progress:
-        task = progress.add_task("starting", total=1.0)
-
-        def tell(what: str, part: float) -> None:
-            progress.update(task, description=what, completed=part)
-            progress.refresh()
-
-        yield tell
