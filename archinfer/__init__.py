@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from archinfer.inference.posterior import Posterior
     from archinfer.models import catalogue
     from archinfer.models.architecture import Architecture
+    from archinfer.models.checkpoint import load_architecture
     from archinfer.models.family import FamilyRules, family_shape
-    from archinfer.models.huggingface import load_architecture
     from archinfer.models.shape import ModelShape
     from archinfer.physics.deployment import Deployment
     from archinfer.solver.answer import Answer
@@ -79,7 +79,7 @@ _HOMES = {
     "inference.posterior": ("Posterior",),
     "models.architecture": ("Architecture",),
     "models.family": ("FamilyRules", "family_shape"),
-    "models.huggingface": ("load_architecture",),
+    "models.checkpoint": ("load_architecture",),
     "models.shape": ("ModelShape",),
     "physics.deployment": ("Deployment",),
     "solver.answer": ("Answer",),

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from archinfer import catalogue
 from archinfer.errors import ArchinferError, FileError, InputError
 from archinfer.models.architecture import Architecture
+from archinfer.models.checkpoint import load_architecture
 from archinfer.models.configfile import MAX_CONFIG_BYTES
-from archinfer.models.huggingface import from_config, known_families, load_architecture, load_config
+from archinfer.models.huggingface import from_config, known_families, load_config
 from archinfer.models.quantmethods import algorithm_names
 
 

@@ -14,8 +14,9 @@ from archinfer.errors import InputError, UnknownNameError
 from archinfer.forward.prediction import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
+from archinfer.models.checkpoint import load_architecture
 from archinfer.models.formats import weight_format
-from archinfer.models.huggingface import from_config, load_architecture
+from archinfer.models.huggingface import from_config
 from archinfer.physics.deployment import Deployment
 from tests.cli import run
 

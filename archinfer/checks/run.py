@@ -30,8 +30,8 @@ from archinfer.errors import FileError, InputError
 from archinfer.forward.prediction import Prediction, predict
 from archinfer.hardware.profile import Hardware
 from archinfer.models import catalogue
+from archinfer.models.checkpoint import load_architecture
 from archinfer.models.family import FamilyRules, family_shape
-from archinfer.models.huggingface import load_architecture
 from archinfer.physics.decode import speed_at
 from archinfer.physics.deployment import Deployment
 from archinfer.record import As, Record

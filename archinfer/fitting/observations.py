@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from archinfer import yamlfile
 from archinfer.errors import FileError, InputError, UnknownNameError, nearest
-from archinfer.models import catalogue, huggingface
+from archinfer.models import catalogue, checkpoint
 from archinfer.models.architecture import Architecture
 from archinfer.question import SPEED_MOST
 from archinfer.yamlfile import Document
@@ -108,7 +108,7 @@ class Observation:
     def _model(self, name: str, key: str) -> Architecture:
         path = Path(self.origin).parent / name
         if _is_path(name) and path.exists():
-            return huggingface.load_architecture(os.fspath(path))
+            return checkpoint.load_architecture(os.fspath(path))
         try:
             return catalogue.load(name)
         except UnknownNameError as error:

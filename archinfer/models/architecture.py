@@ -118,15 +118,13 @@ class Architecture(CacheFigures):
         has_head: there is a head (a base encoder of features has none).
         head_bias: a bias of the head.
         head_rows: rows of the head where they are not the embedding's.
-        final_norm_vectors: weight vectors of the norm after the last layer.
-        outside: further parameters outside layers.
+        final_norm_vectors, outside: weight vectors of the last norm; more outside the layers.
         unread: how many of those `outside` a token does not read (rows of n-gram tables).
         mtp_layers: multi-token-prediction layers of the checkpoint, which are not counted.
         stored: formats the weights come in.
-        family: the `model_type` it was read as.
-        max_context_tokens: what the config states, None where it does not.
-        warnings: what was assumed in reading it, and may be wrong.
-        assumed: everything that was assumed, what is usual included.
+        layer_kinds: components of each layer in order, norms left out (of a config only).
+        family, max_context_tokens: the `model_type` it was read as; what its config states.
+        warnings, assumed: what was assumed and may be wrong; all that was assumed.
         notes: facts a reader of the counts should know.
     """
 
@@ -143,6 +141,7 @@ class Architecture(CacheFigures):
     unread: int = 0
     mtp_layers: int = 0
     stored: Storage = field(default_factory=Storage)
+    layer_kinds: tuple[frozenset[str], ...] = field(default=(), compare=False, repr=False)
     family: str = ""
     max_context_tokens: int | None = None
     warnings: tuple[str, ...] = field(default=(), compare=False)

@@ -20,15 +20,15 @@ MAX_CONFIG_DEPTH = 24
 """Real configs nest five or six levels."""
 
 
-def _read_bytes(path: str) -> bytes:
-    """At most MAX_CONFIG_BYTES + 1 bytes of a file, or of standard input for `-`."""
+def _read_bytes(path: str, most: int) -> bytes:
+    """At most `most` + 1 bytes of a file, or of standard input for `-`."""
     if path == "-":
         if sys.stdin is None:
             raise FileError("standard input", "is closed; expected a config.json")
-        return sys.stdin.buffer.read(MAX_CONFIG_BYTES + 1)
+        return sys.stdin.buffer.read(most + 1)
     try:
         with Path(path).open("rb") as file:
-            return file.read(MAX_CONFIG_BYTES + 1)
+            return file.read(most + 1)
     except IsADirectoryError:
         raise FileError(path, "is a folder; expected a config.json") from None
     except FileNotFoundError:
@@ -61,21 +61,21 @@ def _depth_over(text: str, limit: int) -> bool:
     return False
 
 
-def read_json_object(path: str) -> dict[str, Any]:
+def read_json_object(path: str, most_bytes: int = MAX_CONFIG_BYTES) -> dict[str, Any]:
     """The JSON object in `path` (`-`: standard input).
 
     `Infinity` is let through, since makers' files hold it (`time_step_limit` of Nemotron);
     whoever uses a number checks that it is finite. NaN and duplicate keys are refused.
 
     Raises:
-        FileError: unreadable, larger than MAX_CONFIG_BYTES, not UTF-8, not JSON, nested deeper
+        FileError: unreadable, larger than `most_bytes`, not UTF-8, not JSON, nested deeper
             than MAX_CONFIG_DEPTH, no object.
     """
     shown = "standard input" if path == "-" else path
-    data = _read_bytes(path)
-    if len(data) > MAX_CONFIG_BYTES:
+    data = _read_bytes(path, most_bytes)
+    if len(data) > most_bytes:
         raise FileError(
-            shown, f"is larger than {MAX_CONFIG_BYTES / 1e6:g} MB; expected a model's config.json"
+            shown, f"is larger than {most_bytes / 1e6:g} MB; expected a model's config.json"
         )
     try:
         text = data.decode("utf-8-sig")

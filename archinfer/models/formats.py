@@ -96,7 +96,7 @@ KV_FORMATS: dict[str, KvFormat] = {f.name: f for f in _KV}
 
 _GGML = {
     "q4_0": (32, 18), "q4_1": (32, 20), "q5_0": (32, 22), "q5_1": (32, 24), "q8_0": (32, 34),
-    "q8_1": (32, 36), "q2_k": (256, 84), "q3_k": (256, 110), "q4_k": (256, 144),
+    "q1_0": (128, 18), "q2_k": (256, 84), "q3_k": (256, 110), "q4_k": (256, 144),
     "q5_k": (256, 176), "q6_k": (256, 210), "q8_k": (256, 292), "iq2_xxs": (256, 66),
     "iq2_xs": (256, 74), "iq3_xxs": (256, 98), "iq1_s": (256, 50), "iq4_nl": (32, 18),
     "iq3_s": (256, 110), "iq2_s": (256, 82), "iq4_xs": (256, 136), "iq1_m": (256, 56),
@@ -123,11 +123,15 @@ _STORED = {
 """Formats of files that nobody would choose a deployment by; read like the others."""
 
 _GROUPED = re.compile(r"(int|affine)([1-8])-(?:(row)|g([1-9]\d{0,5})(-zp)?)")
+_MEAN = re.compile(r"stored-(\d{1,2}(?:\.\d{1,20})?)")
 _BLOCKS = re.compile(r"fp8-b([1-9]\d{0,5})x([1-9]\d{0,5})")
 
 
 def _by_pattern(name: str) -> WeightFormat | None:
-    """Formats with a free group: `int3-g128-zp`, `int4-row`, `affine6-g64`, `fp8-b1x128`."""
+    """Formats with a number of their own: `int3-g128-zp`, `affine6-g64`, `stored-4.2`."""
+    if mean := _MEAN.fullmatch(name):
+        bits = float(mean[1])
+        return WeightFormat(name, bits, "mean bits of what a checkpoint stores", bits < 15.0)
     if block := _BLOCKS.fullmatch(name):
         high, wide = int(block[1]), int(block[2])
         note = f"8 bits, a 32-bit scale per {high} x {wide} block"

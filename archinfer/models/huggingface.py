@@ -15,7 +15,7 @@ from archinfer.models.readers import ARCHITECTURE_ALIASES, FAMILIES, SAME_AS, Re
 from archinfer.models.storage import store
 from archinfer.models.tables import class_defaults, not_a_decoder
 
-__all__ = ["from_config", "known_families", "load_architecture", "load_config"]
+__all__ = ["from_config", "known_families", "load_config"]
 
 _TEXT_SECTIONS = ("text_config", "llm_config", "language_config", "thinker_config")
 
@@ -35,16 +35,6 @@ def load_config(path: str) -> dict[str, Any]:
         FileError: what `archinfer.models.configfile.read_json_object` refuses.
     """
     return read_json_object(path)
-
-
-def load_architecture(path: str) -> Architecture:
-    """The architecture in a config.json (`-`: standard input).
-
-    Raises:
-        FileError: the file cannot be read.
-        InputError: the config cannot be counted exactly.
-    """
-    return from_config(load_config(path), "standard input" if path == "-" else path)
 
 
 def _text_part(config: Mapping[str, Any], where: str) -> tuple[dict[str, Any], list[str]]:
@@ -219,6 +209,7 @@ def _architecture(
     if reading.mtp_layers:
         notes = [*notes, f"{reading.mtp_layers} multi-token-prediction layer(s) are not counted"]
     outside = {"embedding", "lm_head", *(p.component for p in reading.outside)}
+    kinds = [{p.component for p in b.pieces(reading.hidden)} - {"norm"} for b in reading.layers]
     layers, stored = store(recipe, reading.layers, reading.hidden, outside, reading.tied)
     return Architecture(
         name=source,
@@ -233,6 +224,7 @@ def _architecture(
         unread=reading.unread,
         mtp_layers=reading.mtp_layers,
         stored=stored,
+        layer_kinds=tuple(frozenset(k) for k in kinds),
         family=family,
         max_context_tokens=context,
         warnings=tuple(keys.warnings),
