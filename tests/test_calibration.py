@@ -40,7 +40,8 @@ from archinfer.calibration.scaled import HEAD
 from archinfer.calibration.transfer import apply, read_calibration
 from archinfer.cli.progress import progress
 from archinfer.errors import FileError, InputError, MeasurementError
-from archinfer.hardware.profile import KEYS, Hardware
+from archinfer.hardware.figures import KEYS
+from archinfer.hardware.profile import Hardware
 from archinfer.physics.decode import decode_time
 from archinfer.physics.mapping import Placement
 from archinfer.physics.workload import Traffic, Workload, experts_hit

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from archinfer.cli.hardware import app
 from archinfer.errors import FileError, InputError, UnitError, UnknownNameError
 from archinfer.hardware import profile as hardware_module
-from archinfer.hardware.profile import KEYS, Hardware
+from archinfer.hardware.figures import KEYS
+from archinfer.hardware.profile import Hardware
 from archinfer.hardware.schema import Profile
 
 FOLDER = Path(__file__).parent.parent / "hardware"

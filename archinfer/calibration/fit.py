@@ -16,7 +16,8 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from archinfer.calibration.design import Point
-from archinfer.hardware.profile import KEYS, Hardware
+from archinfer.hardware.figures import KEYS
+from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import FloatArray
 from archinfer.physics.decode import Z90, decode_time
 from archinfer.physics.mapping import Placement
@@ -158,7 +159,7 @@ def fit_machine(
     mean = np.log([CONSTANTS[n][0] for n in names])
     prior_sd = np.array([CONSTANTS[n][1] for n in names])
     measured = np.log(np.asarray(seconds, dtype=float))
-    upper = np.array([0.0 if KEYS[n].maximum == 1.0 else 5.0 for n in names])
+    upper = np.array([0.0 if KEYS[n].most == 1.0 else 5.0 for n in names])
 
     def at(logs: FloatArray) -> Hardware:
         return hardware.with_constants(dict(zip(names, np.exp(logs), strict=True)))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from archinfer.errors import FileError
-from archinfer.hardware.profile import Figure
+from archinfer.hardware.figures import Figure
 from archinfer.hardware.schema import read_profile
 from archinfer.models.family import COUNTED_KINDS
 from archinfer.record import Record

@@ -32,7 +32,8 @@ def fit(
     from archinfer.fitting.fit import fit_rows
     from archinfer.fitting.prior import fit_prior
     from archinfer.fitting.profile import profile_text
-    from archinfer.hardware.profile import KEYS, Hardware
+    from archinfer.hardware.figures import KEYS
+    from archinfer.hardware.profile import Hardware
     from archinfer.report.files import check_target, write_atomic
     from archinfer.report.tables import new_console, print_table
     from archinfer.units import format_quantity

@@ -18,12 +18,14 @@ from scipy.optimize import minimize
 from archinfer.fitting.cases import Case, prepare_all
 from archinfer.fitting.observations import Observation
 from archinfer.fitting.prior import Prior, fit_prior
-from archinfer.hardware.profile import Figure, Hardware, SoftwareFactor
+from archinfer.hardware.figures import Figure
+from archinfer.hardware.profile import Hardware, SoftwareFactor
+from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.statistics import DEGREES, log_density
 from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.decode import decode_time
 from archinfer.physics.mapping import Placement
-from archinfer.physics.speculation import SpeculationLaw, speculative_time
+from archinfer.physics.speculation import speculative_time
 
 _SOFTWARE = "software:"
 _SPECULATION = ("spread", "acceptance", "draft_time", "probability")

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from archinfer.hardware.profile import Hardware
+from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.infer import infer
 from archinfer.inference.prior import (
     Features,
@@ -20,7 +21,6 @@ from archinfer.inference.prior import (
     same_shape,
 )
 from archinfer.models.shape import ModelShape
-from archinfer.physics.speculation import SpeculationLaw
 from archinfer.solver.question import Question, Range, nodes_unknown
 
 QUANTITIES = ("total_params", "active_params", "layers")

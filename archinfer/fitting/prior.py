@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from archinfer import units, yamlfile
 from archinfer.errors import FileError
-from archinfer.hardware.profile import KEYS, Hardware
+from archinfer.hardware.figures import KEYS
+from archinfer.hardware.profile import Hardware
 
 _Sd = Annotated[float, Field(gt=0, le=3, strict=False)]
 

@@ -14,7 +14,7 @@ from archinfer import units, yamlfile
 from archinfer.errors import InputError
 from archinfer.fitting.cases import Case
 from archinfer.fitting.fit import Fit
-from archinfer.hardware.profile import KEYS
+from archinfer.hardware.figures import KEYS
 from archinfer.models.shape import Number
 from archinfer.physics.decode import decode_time
 from archinfer.physics.speculation import speculative_time

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.errors import InputError
-from archinfer.hardware.profile import Figure, Hardware
+from archinfer.hardware.figures import Figure
+from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.formats import weight_format

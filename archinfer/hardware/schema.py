@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
 import numpy as np
 from pydantic import (
@@ -17,14 +17,15 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    create_model,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from archinfer import units, yamlfile
 from archinfer.errors import UnitError, nearest
-from archinfer.hardware.profile import KEYS, TABLES, USUAL_SOFTWARE, Figure, Key
-from archinfer.physics.speculation import SpeculationLaw
+from archinfer.hardware.figures import KEYS, SYNC, TABLES, USUAL_SOFTWARE, Figure, Key, key_of
+from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.question import ACCEPTED_MOST
 from archinfer.strict import StrictModel
 from archinfer.yamlfile import NAME_MOST, NAME_PATTERN, Document
@@ -85,58 +86,6 @@ class Uncertain(Exact[Value], Generic[Value]):
     )
 
 
-class Memory(StrictModel):
-    """Memory of one node."""
-
-    capacity: Exact[Annotated[float, Read("memory.capacity")]]
-    usable_fraction: Exact[Annotated[float, Read("memory.usable_fraction")]]
-    bandwidth: Exact[Annotated[float, Read("memory.bandwidth")]]
-    read_fraction: Exact[Annotated[float, Read("memory.read_fraction")]]
-
-
-class Compute(StrictModel):
-    """Arithmetic of one node: peaks by number format; cores and clock of spatial hardware."""
-
-    peak: Annotated[
-        dict[NumberFormat, Exact[Annotated[float, Read("compute.peak")]]], Field(min_length=1)
-    ]
-    cores: Exact[Annotated[float, Read("compute.cores")]] | None = None
-    clock: Uncertain[Annotated[float, Read("compute.clock")]] | None = None
-
-
-class Fabric(StrictModel):
-    """The network of cores on one node: cycles of a hop and of a dependent step."""
-
-    hop_cycles: Exact[Annotated[float, Read("fabric.hop_cycles")]]
-    step_cycles: Exact[Annotated[float, Read("fabric.step_cycles")]]
-
-
-class Link(StrictModel):
-    """From node to node along a pipeline."""
-
-    bandwidth: Exact[Annotated[float, Read("link.bandwidth")]]
-    latency: Uncertain[Annotated[float, Read("link.latency")]]
-
-
-class ScaleUp(StrictModel):
-    """The nodes that share a fast network: how many, how fast, and the time of an all-reduce."""
-
-    size: Exact[Annotated[float, Read("scale_up.size")]]
-    bandwidth: Exact[Annotated[float, Read("scale_up.bandwidth")]] | None = None
-    sync_latency: Exact[
-        Annotated[
-            dict[GroupSize, Annotated[float, Read("scale_up.sync_latency")]], Field(min_length=1)
-        ]
-    ]
-
-
-class Price(StrictModel):
-    """What one node costs."""
-
-    purchase: Exact[Annotated[float, Read("price.purchase")]] | None = None
-    rent: Exact[Annotated[float, Read("price.rent")]] | None = None
-
-
 class Accepted(StrictModel):
     """The range of accepted tokens a pass to expect where nobody says more."""
 
@@ -146,25 +95,76 @@ class Accepted(StrictModel):
     note: Text | None = None
 
 
-class Constants(StrictModel):
-    """Constants of the cost model that no datasheet gives."""
+def _figure(name: str) -> Any:
+    """The type of a figure in the file."""
+    number: Any = Annotated[float, Read(name)]
+    kind: Any = Uncertain[number] if _key(name).uncertain else Exact[number]
+    return kind
 
-    reductions_per_layer: Uncertain[Annotated[float, Read("reductions_per_layer")]]
-    fixed_time_per_layer: Uncertain[Annotated[float, Read("fixed_time_per_layer")]]
-    bandwidth_efficiency: Uncertain[Annotated[float, Read("bandwidth_efficiency")]]
-    compute_efficiency: Uncertain[Annotated[float, Read("compute_efficiency")]]
-    model_error: Exact[Annotated[float, Read("model_error")]]
-    accepted_tokens_per_pass: Accepted
-    cycles_per_weight: Uncertain[Annotated[float, Read("cycles_per_weight")]] | None = None
-    fixed_time_per_token: Uncertain[Annotated[float, Read("fixed_time_per_token")]] | None = None
-    kv_bandwidth_efficiency: Uncertain[Annotated[float, Read("kv_bandwidth_efficiency")]] | None = (
-        None
+
+def _section(name: str, text: str, prefix: str, last: bool = False, **others: Any) -> Any:
+    """The model of a section: the figures of the table that begin with `prefix`, and others.
+
+    The others come between those that must be there and those that may, or `last`.
+    """
+    fields: dict[str, Any] = {}
+    optional: dict[str, Any] = {}
+    for key, figure in KEYS.items():
+        if figure.name != "power" and key.rpartition(".")[0] == prefix:
+            kind = _figure(key)
+            if figure.optional:
+                optional[key.rpartition(".")[2]] = (kind | None, None)
+            else:
+                fields[key.rpartition(".")[2]] = (kind, ...)
+    made: Any = create_model(
+        name,
+        __base__=StrictModel,
+        __doc__=text,
+        **(fields | (optional | others if last else others | optional)),
     )
-    fixed_time_per_expert: Uncertain[Annotated[float, Read("fixed_time_per_expert")]] | None = None
-    compute_overlap: Exact[Annotated[float, Read("compute_overlap")]] | None = None
-    small_matrix_speed: Uncertain[Annotated[float, Read("small_matrix_speed")]] | None = None
-    small_matrix_params: Exact[Annotated[float, Read("small_matrix_params")]] | None = None
-    routed_layer_factor: Uncertain[Annotated[float, Read("routed_layer_factor")]] | None = None
+    return made
+
+
+if TYPE_CHECKING:
+    Memory = StrictModel
+    Compute = StrictModel
+    Fabric = StrictModel
+    Link = StrictModel
+    ScaleUp = StrictModel
+    Price = StrictModel
+    Constants = StrictModel
+else:
+    _PEAKS = Annotated[
+        dict[NumberFormat, Exact[Annotated[float, Read("compute.peak")]]], Field(min_length=1)
+    ]
+    _TIMES = Annotated[dict[GroupSize, Annotated[float, Read(SYNC)]], Field(min_length=1)]
+    Memory = _section("Memory", "Memory of one node.", "memory")
+    Compute = _section(
+        "Compute",
+        "Arithmetic of one node: peaks by number format; cores and clock of spatial hardware.",
+        "compute",
+        peak=(_PEAKS, ...),
+    )
+    Fabric = _section(
+        "Fabric",
+        "The network of cores on one node: cycles of a hop and of a dependent step.",
+        "fabric",
+    )
+    Link = _section("Link", "From node to node along a pipeline.", "link")
+    ScaleUp = _section(
+        "ScaleUp",
+        "The nodes that share a fast network: how many, how fast, and the time of an all-reduce.",
+        "scale_up",
+        last=True,
+        sync_latency=(Exact[_TIMES], ...),
+    )
+    Price = _section("Price", "What one node costs.", "price")
+    Constants = _section(
+        "Constants",
+        "Constants of the cost model that no datasheet gives.",
+        "",
+        accepted_tokens_per_pass=(Accepted, ...),
+    )
 
 
 class Covariance(StrictModel):
@@ -325,46 +325,36 @@ def _one(key: str, found: Exact[Any] | Accepted) -> Figure:
     if isinstance(value, dict):
         value = tuple(sorted((float(size), seconds) for size, seconds in value.items()))
     log_sd = found.log_sd if isinstance(found, Uncertain) else 0.0
-    spec = _key(key.rpartition(".")[0] if key.startswith("compute.peak.") else key)
-    return Figure(key, value, spec.dimension, found.source, log_sd, note)
-
-
-_NEEDED = {
-    "spatial": ("compute.cores", "compute.clock", "fabric", "constants.cycles_per_weight"),
-    "temporal": (),
-}
-_FOREIGN = {
-    "spatial": (
-        "scale_up",
-        "constants.routed_layer_factor",
-        "constants.kv_bandwidth_efficiency",
-        "constants.fixed_time_per_expert",
-        "constants.compute_overlap",
-        "constants.small_matrix_speed",
-        "constants.small_matrix_params",
-    ),
-    "temporal": _NEEDED["spatial"],
-}
+    return Figure(key, value, key_of(key).dimension, found.source, log_sd, note)
 
 
 def _check_execution(profile: Profile, document: Document) -> None:
-    for key in _NEEDED[profile.execution]:
-        place = tuple(key.split("."))
-        if _at(profile, place) is None:
+    """Figures of one kind of hardware are there, and those of the other are not.
+
+    A section all of whose figures are of one kind is needed, or foreign, as a whole.
+    """
+    checked: set[tuple[str, ...]] = set()
+    for key, figure in KEYS.items():
+        place = _place(key)
+        section = [k.only for k in (KEYS | TABLES).values() if _place(k.name)[0] == place[0]]
+        if len(set(section)) == 1:
+            place = place[:1]
+        if figure.only is None or place in checked:
+            continue
+        checked.add(place)
+        there = _at(profile, place) is not None
+        name, execution = ".".join(place), profile.execution
+        if there and figure.only != execution:
+            raise document.error(place, f"key {name!r} has no meaning for {execution} execution")
+        if not there and execution == figure.only == "spatial":
             within = f" in {place[0]!r}" if len(place) > 1 else ""
             raise document.error(
-                place, f"missing key {place[-1]!r}{within}; execution {profile.execution} needs it"
-            )
-    for key in _FOREIGN[profile.execution]:
-        place = tuple(key.split("."))
-        if _at(profile, place) is not None:
-            raise document.error(
-                place, f"key {key!r} has no meaning for {profile.execution} execution"
+                place, f"missing key {place[-1]!r}{within}; execution {execution} needs it"
             )
 
 
 def _check_values(profile: Profile, document: Document) -> None:
-    accepted = profile.constants.accepted_tokens_per_pass
+    accepted: Accepted = _at(profile, ("constants", "accepted_tokens_per_pass"))
     if accepted.low > accepted.high:
         raise document.error(
             ("constants", "accepted_tokens_per_pass", "low"),

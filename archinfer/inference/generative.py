@@ -12,6 +12,7 @@ from typing import cast
 import numpy as np
 from scipy.special import ndtr
 
+from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.batch import Batch
 from archinfer.inference.importance import Index, Space
 from archinfer.inference.nuisances import (
@@ -33,7 +34,7 @@ from archinfer.physics.decode import (
     throughput,
 )
 from archinfer.physics.mapping import Placement
-from archinfer.physics.speculation import SpeculationLaw, speculative_time
+from archinfer.physics.speculation import speculative_time
 from archinfer.physics.terms import TokenTime
 from archinfer.physics.workload import Traffic, Workload
 from archinfer.solver.question import Question, Range, what_rounds_to

@@ -40,6 +40,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from archinfer.errors import InputError
+from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.batch import Batch, resampled
 from archinfer.inference.generative import GenerativeModel
 from archinfer.inference.importance import Draws, Index, Proposal, adapt
@@ -55,7 +56,6 @@ from archinfer.inference.prior import CATALOGUE_PRIOR, ShapePrior
 from archinfer.inference.statistics import DEGREES, quantiles
 from archinfer.models.family import ATTENTION_KINDS, attention_rule
 from archinfer.models.shape import FloatArray
-from archinfer.physics.speculation import SpeculationLaw
 from archinfer.solver.question import Question, Range
 from archinfer.units import format_range
 

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from archinfer.hardware.profile import Hardware
+from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.importance import Index
 from archinfer.inference.statistics import DEGREES
 from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.decode import decode_time, log_sd
 from archinfer.physics.mapping import Placement, widest_group
 from archinfer.physics.placement import fewest
-from archinfer.physics.speculation import SpeculationLaw
 from archinfer.physics.terms import TokenTime, memory_fraction
 from archinfer.physics.workload import Memory, Workload
 from archinfer.solver.question import Range

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from archinfer.errors import UnknownNameError
+from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.batch import Batch, resampled
 from archinfer.inference.importance import Index
 from archinfer.inference.statistics import (
@@ -19,7 +20,6 @@ from archinfer.inference.statistics import (
     quantiles,
 )
 from archinfer.models.shape import FloatArray
-from archinfer.physics.speculation import SpeculationLaw
 from archinfer.record import As, Nullable, Record
 from archinfer.solver.question import Question
 

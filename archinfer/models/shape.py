@@ -10,15 +10,13 @@ Parameters are counts of numbers, never bytes: the weight format is the deployme
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+
+from archinfer.arrays import FloatArray, Number
 
 __all__ = ["DENSE_CHAIN", "Cache", "FloatArray", "LayerGroup", "ModelShape", "Number"]
 
-FloatArray: TypeAlias = NDArray[np.float64]
-Number: TypeAlias = float | FloatArray
 
 DENSE_CHAIN = 10
 """Dependent all-reduces of one dense grouped-query layer: norm, QKV, scores, softmax max,

@@ -12,7 +12,7 @@ because its drafts take nearly as long as its own tokens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,29 +27,6 @@ if TYPE_CHECKING:
 
 DRAFTS = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, DRAFTS_MOST])
 """Numbers of drafted tokens that a service chooses from."""
-
-
-@dataclass(frozen=True, slots=True)
-class SpeculationLaw:
-    """What is known of a service's speculative decoding.
-
-    Attributes:
-        acceptance: chance that a drafted token is accepted.
-        acceptance_logit_sd: standard deviation of its log-odds.
-        draft_time_s: time to draft one token.
-        draft_time_log_sd: standard deviation of its natural logarithm.
-        probability: chance that a speed for which nothing is said was reached with speculation.
-        spread_log_sd: spread of the gain from text to text, in natural logarithm.
-        source: where the figures come from.
-    """
-
-    acceptance: float
-    acceptance_logit_sd: float
-    draft_time_s: float
-    draft_time_log_sd: float
-    probability: float
-    spread_log_sd: float
-    source: str = ""
 
 
 def tokens_per_pass(acceptance: Number, draft_tokens: Number) -> Number:

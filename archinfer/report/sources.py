@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 
-from archinfer.hardware.profile import Figure, Hardware
+from archinfer.hardware.figures import Figure
+from archinfer.hardware.profile import Hardware
 from archinfer.report.document import PAGE, Block, Cell, Section, Table, Where
 
 BY_HAND = "set by hand"

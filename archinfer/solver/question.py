@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from archinfer.errors import InputError, UnknownNameError
-from archinfer.hardware.profile import USUAL_SOFTWARE, Hardware
+from archinfer.hardware.figures import USUAL_SOFTWARE
+from archinfer.hardware.profile import Hardware
 from archinfer.models.family import FamilyRules, attention_rule
 from archinfer.models.formats import kv_format, weight_format
 from archinfer.physics.mapping import Layout
