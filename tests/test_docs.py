@@ -1,6 +1,7 @@
 """What README.md and docs/ show is what the commands print."""
 
 import ast
+import importlib
 import importlib.util
 import re
 from collections.abc import Iterator
@@ -15,11 +16,25 @@ assert spec.loader is not None
 render = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(render)
 
+EQUATIONS = re.findall(
+    r"`((?:models|physics|solver)\.[\w.]+)`", (ROOT / "docs" / "model.md").read_text("utf-8")
+)
+
 BLOCKS = [
     pytest.param(m[1], m[2], id=f"{path.name}: {m[1]}")
     for path in render.files()
     for m in render.blocks(path.read_text(encoding="utf-8"))
 ]
+
+
+def test_every_equation_stands_where_the_model_says() -> None:
+    assert len(EQUATIONS) > 30
+    for place in EQUATIONS:
+        folder, module, *names = place.split(".")
+        found: object = importlib.import_module(f"archinfer.{folder}.{module}")
+        for name in names:
+            found = getattr(found, name)
+        assert getattr(found, "__doc__", None), place
 
 
 def test_there_are_blocks() -> None:

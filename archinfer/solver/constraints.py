@@ -208,14 +208,11 @@ def shape_limits(question: Question, layers: Number) -> tuple[Number, Number]:
     habits = question.habits
     assert habits is not None
 
-    def active(aspect: float, per_layer: float) -> Number:
-        hidden = aspect * np.asarray(layers, dtype=float)
-        return hidden * (per_layer * layers * hidden + 2.0 * question.rules.vocab_size)
-
-    return (
-        active(habits.aspect[0], habits.params_per_layer[0]),
-        active(habits.aspect[1], habits.params_per_layer[1]),
+    least, most = (
+        replace(question.rules, params_per_layer=per_layer).active_params(aspect * layers, layers)
+        for aspect, per_layer in zip(habits.aspect, habits.params_per_layer, strict=True)
     )
+    return least, most
 
 
 def _shape(c: Candidate) -> Number:
