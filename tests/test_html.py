@@ -28,11 +28,12 @@ from archinfer.forward.prediction import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.infer import infer
 from archinfer.physics.deployment import Deployment
+from archinfer.report import calibrate as measured
 from archinfer.report import solve as told
+from archinfer.report import validation as published_speeds
 from archinfer.report.findings import plain_name
 from archinfer.report.html import to_page
 from archinfer.report.markup import VOID, Markup, el, join
-from archinfer.report.measured_page import calibrate_page, validate_page
 from archinfer.report.predict import Row, document
 from archinfer.solver.answer import Answer, answer
 from archinfer.solver.drawn import drawn, kinds, kinds_of
@@ -78,6 +79,14 @@ def _calibrated() -> Calibration:
 
 def solve_page(found: Answer, command: str = "") -> str:
     return to_page(told.document(found), command)
+
+
+def validate_page(found: Validation, command: str = "") -> str:
+    return to_page(published_speeds.document(found, ""), command)
+
+
+def calibrate_page(found: Calibration, command: str = "") -> str:
+    return to_page(measured.document(found), command)
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from archinfer.cli.common import (
-    Format,
-    FormatOption,
-)
-from archinfer.cli.pictures import PLOT_HELP, REPORT_HELP
+from archinfer.cli.output import PLOT_HELP, REPORT_HELP, Format, FormatOption
 
 if TYPE_CHECKING:
     from archinfer.calibration.calibrate import Calibration
@@ -67,11 +63,12 @@ def calibrate(
     # Before anything imports NumPy.
     limit_threads(blas_threads() if threads is None else threads)
     from archinfer.calibration.measure import Settings
-    from archinfer.cli.common import print_csv, print_json, print_markdown, read_count, warn
-    from archinfer.cli.pictures import check_targets, write_files
+    from archinfer.cli.common import read_count
+    from archinfer.cli.output import Answer, check_targets, show, warn, write_files
     from archinfer.errors import InputError
     from archinfer.report import calibrate as report
     from archinfer.report.files import check_target, write_atomic
+    from archinfer.report.measured import calibrate_chart
 
     budget = read_count("--memory", memory, "bytes")
     if budget <= 0:
@@ -95,33 +92,18 @@ def calibrate(
         if save is not None:
             write_atomic(save, found.profile.encode())
             typer.echo(f"wrote {save}", err=True)
-        if plot is not None or report_file is not None:
-            from archinfer.report.measured import calibrate_chart
-            from archinfer.report.measured_page import calibrate_page
-
-            write_files(
-                plot,
-                report_file,
-                lambda: calibrate_chart(found),
-                lambda command: calibrate_page(found, command),
-            )
+        answer = Answer(
+            lambda: report.document(found),
+            lambda: found,
+            lambda: report.csv_rows(found),
+            lambda: calibrate_chart(found),
+        )
+        write_files(answer, plot, report_file)
     # The command line turns Ctrl-C into an exit; from Python it is still an interrupt.
     except (KeyboardInterrupt, SystemExit):
         typer.echo("interrupted: nothing was written", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    if output is Format.json:
-        print_json(found.to_dict())
-    elif output is Format.csv:
-        print_csv(*report.point_rows(found))
-    elif output is Format.markdown:
-        for title, headings, rows in report.tables(found):
-            typer.echo(f"## {title}\n")
-            print_markdown(headings, rows)
-            typer.echo("")
-        for line in report.sentences(found):
-            typer.echo(f"{line}\n")
-    else:
-        report.print_calibration(found)
+    show(answer, output)
 
 
 def _command(quick: bool, memory: str, threads: int, seed: int) -> str:

@@ -1,64 +1,13 @@
-"""What several commands share: output formats, JSON, reading of options."""
+"""What several commands share: reading of options, and what to say of mappings."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
-
-from archinfer.cli.output import plain_value, print_json, warn
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from archinfer.forward.prediction import Prediction
     from archinfer.models.architecture import Architecture
-
-__all__ = [
-    "Format",
-    "FormatOption",
-    "print_csv",
-    "print_json",
-    "print_markdown",
-    "read_count",
-    "uneven_groups",
-    "unfilled_stages",
-    "warn",
-]
-
-
-class Format(StrEnum):
-    """Output formats."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-    markdown = "markdown"
-
-
-FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
-
-
-def print_csv(headings: list[str], rows: list[list[Any]]) -> None:
-    """A table as CSV on standard output; unknown values are empty."""
-    import csv
-
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(headings)
-    writer.writerows([["" if plain_value(v) is None else v for v in row] for row in rows])
-
-
-def print_markdown(headings: list[str], rows: list[list[Any]]) -> None:
-    """A table as Markdown on standard output."""
-
-    def line(cells: list[Any]) -> str:
-        return "| " + " | ".join(str(c).replace("|", "\\|") for c in cells) + " |"
-
-    typer.echo(line(headings))
-    typer.echo(line(["---"] * len(headings)))
-    for row in rows:
-        typer.echo(line(row))
 
 
 def read_count(option: str, text: str, dimension: str = "count") -> float:

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from archinfer.cli.common import Format, FormatOption
 from archinfer.cli.options import takes
+from archinfer.cli.output import Format, FormatOption
 
 __all__ = ["compare"]
 

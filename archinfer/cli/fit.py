@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from archinfer.cli.common import warn
+from archinfer.cli.output import warn
 
 __all__ = ["fit"]
 
@@ -32,11 +32,10 @@ def fit(
     from archinfer.fitting.fit import fit_rows
     from archinfer.fitting.prior import fit_prior
     from archinfer.fitting.profile import profile_text
-    from archinfer.hardware.figures import KEYS
     from archinfer.hardware.profile import Hardware
     from archinfer.report.files import check_target, write_atomic
-    from archinfer.report.tables import new_console, print_table
-    from archinfer.units import format_quantity
+    from archinfer.report.fit import document
+    from archinfer.report.terminal import print_document
 
     if save is not None:
         check_target("--save", save)
@@ -52,27 +51,7 @@ def fit(
     for case in cases:
         if not case.fits:
             warn(f"observation {case.row.id!r}: the model does not fit {case.nodes.max():g} nodes")
-    table = []
-    for name in found.model.names:
-        i = found.model.names.index(name)
-        value, before = found.value(name), found.model.prior_value(name)
-        dimension = KEYS[name].dimension if name in KEYS else ""
-        if name == "draft_time":
-            dimension = "seconds"
-
-        def show(number: float, dimension: str = dimension) -> str:
-            if dimension in ("", "number"):
-                return f"{number:.4g}"
-            return format_quantity(number, dimension, digits=4)
-
-        table.append(
-            [name, show(before), f"{found.model.sd[i]:.2f}", show(value), f"{found.sd(name):.2f}"]
-        )
-    print_table(new_console(), "", ["parameter", "before", "sd", "fitted", "sd"], table)
-    typer.echo(
-        f"{len(cases)} speeds of {len({c.model_key for c in cases})} models; sd of the natural "
-        "logarithm (of the log-odds for acceptance and probability)"
-    )
+    print_document(document(found, cases))
     if save is None:
         return
     command = f"archinfer fit --hardware {hardware}"

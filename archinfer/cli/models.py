@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from archinfer.cli.common import Format
-from archinfer.cli.output import Answer, warn
+from archinfer.cli.output import Answer, Format, warn
 from archinfer.cli.output import show as show_answer
 
 if TYPE_CHECKING:

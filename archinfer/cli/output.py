@@ -8,13 +8,28 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
     from archinfer.report.chart import Chart
     from archinfer.report.document import Document
+
+
+class Format(StrEnum):
+    """Output formats."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    markdown = "markdown"
+
+
+FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
+PLOT_HELP = "Also draw it: a .png, .svg or .pdf file (needs archinfer[plot])."
+REPORT_HELP = "Also write one self-contained HTML page."
 
 
 @dataclass(frozen=True, slots=True)

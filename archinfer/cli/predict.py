@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from archinfer.cli.common import Format, FormatOption
 from archinfer.cli.options import takes
-from archinfer.cli.pictures import PLOT_HELP, REPORT_HELP
+from archinfer.cli.output import PLOT_HELP, REPORT_HELP, Format, FormatOption
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware

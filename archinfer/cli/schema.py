@@ -23,6 +23,6 @@ def schema(
             typer.echo(f"{key:<{width}}  {entry.text}")
         return
 
-    from archinfer.cli.common import print_json
+    from archinfer.cli.output import print_json
 
     print_json(json_schema(name))

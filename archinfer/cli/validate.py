@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from archinfer.cli.common import Format, FormatOption, print_csv, print_json, warn
-from archinfer.cli.pictures import PLOT_HELP, REPORT_HELP
+from archinfer.cli.output import (
+    PLOT_HELP,
+    REPORT_HELP,
+    Answer,
+    Format,
+    FormatOption,
+    check_targets,
+    show,
+    warn,
+)
+
+if TYPE_CHECKING:
+    from archinfer.fitting.validation import Validation
 
 __all__ = ["validate"]
 
@@ -57,10 +68,9 @@ def validate(
 ) -> None:
     """Predict published speeds, each by a fit without that model, beside naive baselines."""
     from archinfer.api.validating import validation
-    from archinfer.cli.pictures import check_targets, write_files
     from archinfer.errors import InputError
-    from archinfer.fitting.validation import below_floor, coverage_floor
-    from archinfer.report.validation import HEADINGS, TITLE, cells, lines, markdown
+    from archinfer.report.measured import validate_chart
+    from archinfer.report.validation import csv_rows, document
 
     if inverse_floor is not None and not inverse:
         raise InputError("--inverse-floor needs the inverse: it does not go with --no-inverse")
@@ -70,33 +80,24 @@ def validate(
         warn(message)
     subject = f"--hardware {hardware or 'wse-3'}" if test is None else f"--test {test}"
     command = f"archinfer validate {subject} --format markdown"
-    if plot is not None or report is not None:
-        from archinfer.report.measured import validate_chart
-        from archinfer.report.measured_page import validate_page
+    answer = Answer(
+        lambda: document(found, command),
+        lambda: found,
+        lambda: csv_rows(found),
+        lambda: validate_chart(found),
+    )
+    show(answer, output, plot=plot, report=report)
+    if _below(found, floor, inverse_floor, str(test or f"profile {hardware or 'wse-3'}")):
+        raise typer.Exit(1)
 
-        write_files(
-            plot,
-            report,
-            lambda: validate_chart(found),
-            lambda command: validate_page(found, command),
-        )
-    if output is Format.json:
-        print_json(found.to_dict())
-    elif output is Format.csv:
-        print_csv(list(HEADINGS), [list(cells(p)) for p in found.predictions])
-    elif output is Format.markdown:
-        typer.echo(markdown(found, command), nl=False)
-    else:
-        from archinfer.report.tables import new_console, print_table
 
-        table = [cells(p) for p in found.predictions]
-        print_table(new_console(), TITLE, HEADINGS, table, optional=("spec.", "nodes"))
-        for line in lines(found):
-            typer.echo(line)
+def _below(found: Validation, floor: float, inverse_floor: float | None, named: str) -> bool:
+    """Whether a coverage is below its floor; says which."""
+    from archinfer.fitting.validation import below_floor, coverage_floor
+
     failed = False
     if not found.counted:
         failed = floor > 0.0
-        named = test or f"profile {hardware or 'wse-3'}"
         warn(f"{named}: no row counts, so nothing is held against the floor of {100 * floor:.0f} %")
     elif not coverage_floor(found.summary, floor):
         failed = True
@@ -121,5 +122,4 @@ def validate(
                 f"of the rows, less than the floor of {100 * inverse_floor:.0f} %",
                 err=True,
             )
-    if failed:
-        raise typer.Exit(1)
+    return failed

@@ -1,21 +1,29 @@
-"""What `archinfer calibrate` prints."""
+"""What `archinfer calibrate` measured, as a document."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from archinfer.report.tables import print_table
+from archinfer.calibration.blind import BlindTest
+from archinfer.calibration.calibrate import Calibration
+from archinfer.calibration.fit import Coefficient, Timing
+from archinfer.report.document import (
+    ALL,
+    PAGE,
+    Block,
+    Document,
+    Later,
+    Lead,
+    Paragraph,
+    Pictures,
+    Section,
+    Table,
+)
+from archinfer.report.findings import NAMES
+from archinfer.report.measured import calibrate_chart
 from archinfer.units import format_quantity
 from archinfer.words import seconds
-
-if TYPE_CHECKING:
-    from archinfer.calibration.blind import BlindTest
-    from archinfer.calibration.calibrate import Calibration
-    from archinfer.calibration.fit import Coefficient, Timing
-
-__all__ = ["point_rows", "print_calibration", "sentences", "tables"]
-
-Table = tuple[str, list[str], list[list[str]]]
 
 JITTER = 0.3
 """Share by which a median step may be slower than the fastest ones before it is mentioned."""
@@ -32,11 +40,7 @@ _COEFFICIENTS = {
     "compute_efficiency": "peak reached",
     "small_matrix_speed": "speed of small matrices, on one core",
 }
-_QUANTITIES = {
-    "total_params": "total parameters",
-    "active_params": "active parameters",
-    "layers": "layers",
-}
+QUANTITIES = ("total_params", "active_params", "layers")
 
 
 def _show(name: str, value: float) -> str:
@@ -46,11 +50,11 @@ def _show(name: str, value: float) -> str:
     return f"{value:.1%}"
 
 
-def _coefficient(name: str, c: Coefficient) -> list[str]:
+def _coefficient(name: str, c: Coefficient) -> Sequence[str]:
     return [_COEFFICIENTS[name], _show(name, c.value), _show(name, c.low), _show(name, c.high)]
 
 
-def _point(p: Timing) -> list[str]:
+def _point(p: Timing) -> Sequence[str]:
     return [
         p.point.name,
         f"{p.measured_tokens_per_s:,.4g}",
@@ -59,63 +63,89 @@ def _point(p: Timing) -> list[str]:
     ]
 
 
-def tables(found: Calibration) -> list[Table]:
-    """Every table: title, headings, rows."""
-    result: list[Table] = [
-        (
-            "Fitted, with 90 % intervals",
-            ["what", "value", "low", "high"],
-            [_coefficient(name, c) for name, c in found.run.fit.coefficients.items()],
-        ),
-        (
-            "Held-out shapes, tokens/s of one sequence",
-            ["model", "measured", "predicted", "error"],
-            [_point(p) for p in found.run.heldout.points],
-        ),
-        (
-            f"Distinct experts hit by a batch ({found.routing.experts} experts, top "
-            f"{found.routing.experts_per_token})",
-            ["batch", "counted", "even routing"],
-            [
-                [f"{b.batch}", f"{b.experts_hit:.1f}", f"{b.even:.1f}"]
-                for b in found.routing.batches
-            ],
-        ),
-        (
-            "What carries over to other hardware (solve --calibration FILE)",
-            ["what", "value", "used", "why"],
-            [
-                [r.name, f"{r.value:.3g}", "yes" if r.used else "no", r.text]
-                for r in found.transferable.rows
-            ],
-        ),
+def document(found: Calibration) -> Document:
+    """What `archinfer calibrate` measured."""
+    told = [Paragraph(text, where=ALL, tight=True) for text in sentences(found)]
+    told[-1] = Paragraph(sentences(found)[-1], where=ALL)
+    chart = Later(lambda: _pictures(found))
+    blind = () if found.blind is None else _blind_sentences(found.blind)
+    blocks: list[Block] = [
+        Lead([], list(_lead(found))),
+        Section("In words", told),
+        Section("Pictures", [chart], PAGE),
+        Section("What was measured", list(tables(found))),
+        Section("Blind test", [Paragraph(text, where=ALL) for text in blind]),
     ]
-    if found.blind is not None:
-        result.append(_blind_table(found.blind))
-    return result
+    title = "This machine, measured by a decoder that runs on it"
+    return Document(title, blocks, titled=PAGE)
 
 
-def _blind_table(blind: BlindTest) -> Table:
-    rows = []
-    for name, label in _QUANTITIES.items():
-        s = blind.quantities[name]
-        rows.append(
-            [
-                label,
-                f"{s.coverage_region:.0%}",
-                f"x {s.region_width:.3g}",
-                f"{s.coverage90:.0%}",
-                f"x {s.median_width:.3g}",
-                f"x {s.prior_width:.3g}",
-                f"{s.information_bits:.2f}",
-                "yes" if s.pinned else "no",
-            ]
-        )
-    return (
-        f"Blind test of {blind.cases} models: truth inside, and median width",
-        ["what", "region", "width", "90 %", "width", "before", "bits", "pinned"],
-        rows,
+def _pictures(found: Calibration) -> Iterator[Block]:
+    chart = calibrate_chart(found)
+    yield Pictures(chart.panels, "picture")
+    yield Paragraph(chart.caption, "soft", PAGE)
+
+
+def _lead(found: Calibration) -> Iterator[tuple[str, str]]:
+    """Label and sentence of what to take away."""
+    held = found.run.heldout
+    yield (
+        "How sure",
+        f"Shapes that the fit has not seen are predicted with a median error of "
+        f"{held.median_error:.1%}, {held.worst_error:.1%} at worst.",
     )
+    yield "Stays here", "Seconds per byte, FLOP, layer, expert call and token."
+    used = [r.text.partition("; ")[0] for r in found.transferable.rows if r.used]
+    yield "Carries over to other hardware", f"{'; '.join(used)}."
+
+
+def tables(found: Calibration) -> Iterator[Table]:
+    """Every table."""
+
+    def table(title: str, headings: Sequence[str], rows: list[Sequence[str]], align: str) -> Table:
+        return Table(title, headings, rows, align, ALL, titled=ALL)
+
+    coefficients = [_coefficient(name, c) for name, c in found.run.fit.coefficients.items()]
+    headings = ["what", "value", "low", "high"]
+    yield table("Fitted, with 90 % intervals", headings, coefficients, "prrr")
+    heldout = [_point(p) for p in found.run.heldout.points]
+    headings = ["model", "measured", "predicted", "error"]
+    yield table("Held-out shapes, tokens/s of one sequence", headings, heldout, "lrrr")
+    routing = found.routing
+    title = (
+        f"Distinct experts hit by a batch ({routing.experts} experts, top "
+        f"{routing.experts_per_token})"
+    )
+    batches: list[Sequence[str]] = [
+        (f"{b.batch}", f"{b.experts_hit:.1f}", f"{b.even:.1f}") for b in routing.batches
+    ]
+    yield table(title, ["batch", "counted", "even routing"], batches, "rrr")
+    title = "What carries over to other hardware (solve --calibration FILE)"
+    carried: list[Sequence[str]] = [
+        (r.name, f"{r.value:.3g}", "yes" if r.used else "no", r.text)
+        for r in found.transferable.rows
+    ]
+    yield table(title, ["what", "value", "used", "why"], carried, "prrp")
+    if found.blind is not None:
+        title = f"Blind test of {found.blind.cases} models: truth inside, and median width"
+        headings = ["what", "region", "width", "90 %", "width", "before", "bits", "pinned"]
+        yield table(title, headings, _blind_rows(found.blind), "prrrrrrr")
+
+
+def _blind_rows(blind: BlindTest) -> list[Sequence[str]]:
+    return [
+        (
+            label,
+            f"{s.coverage_region:.0%}",
+            f"x {s.region_width:.3g}",
+            f"{s.coverage90:.0%}",
+            f"x {s.median_width:.3g}",
+            f"x {s.prior_width:.3g}",
+            f"{s.information_bits:.2f}",
+            "yes" if s.pinned else "no",
+        )
+        for label, s in ((NAMES[name], blind.quantities[name]) for name in QUANTITIES)
+    ]
 
 
 def sentences(found: Calibration) -> list[str]:
@@ -125,7 +155,7 @@ def sentences(found: Calibration) -> list[str]:
     read = format_quantity(host.ceilings.read_bytes_per_s, "bytes_per_s", digits=3)
     multiply = format_quantity(host.ceilings.matmul_flops_per_s, "flops_per_s", digits=3)
     active = format_quantity(bandwidth.active_weight_bytes, "bytes", digits=3)
-    lines = [
+    return [
         f"{host.cpu}, {host.cores} cores; on {host.on_threads} it reads at {read}, multiplies "
         f"float32 matrices at {multiply}.",
         f"Decode with {active} of active weights runs at {bandwidth.fraction:.1%} of "
@@ -142,9 +172,6 @@ def sentences(found: Calibration) -> list[str]:
         _range(found),
         "Seconds per byte, FLOP, layer, expert call and token stay on this machine.",
     ]
-    if found.blind is not None:
-        lines += _blind_sentences(found.blind)
-    return lines
 
 
 def _range(found: Calibration) -> str:
@@ -158,8 +185,8 @@ def _range(found: Calibration) -> str:
 
 
 def _blind_sentences(blind: BlindTest) -> list[str]:
-    pinned = [label for n, label in _QUANTITIES.items() if blind.quantities[n].pinned]
-    loose = [label for n, label in _QUANTITIES.items() if not blind.quantities[n].pinned]
+    pinned = [NAMES[n] for n in QUANTITIES if blind.quantities[n].pinned]
+    loose = [NAMES[n] for n in QUANTITIES if not blind.quantities[n].pinned]
     said = f"The speed pins {' and '.join(pinned) or 'nothing'} within a factor of 2"
     if loose:
         said += f"; not {' nor '.join(loose)}"
@@ -172,34 +199,17 @@ def _blind_sentences(blind: BlindTest) -> list[str]:
     ]
 
 
-def point_rows(found: Calibration) -> tuple[list[str], list[list[Any]]]:
-    """All timed shapes, for CSV."""
+def csv_rows(found: Calibration) -> list[list[Any]]:
+    """All timed shapes for CSV, headings first."""
     headings = [
         "part", "layers", "hidden_size", "experts", "experts_per_token", "context_tokens",
         "batch", "measured_tokens_per_s", "predicted_tokens_per_s", "error",
     ]  # fmt: skip
-    rows: list[list[Any]] = []
+    rows: list[list[Any]] = [headings]
     for part, points in (("fit", found.run.fitted.points), ("heldout", found.run.heldout.points)):
         for p in points:
             c, at = p.point.config, p.point
             model = [c.layers, c.hidden_size, c.experts, c.experts_per_token]
             speeds = [p.measured_tokens_per_s, p.predicted_tokens_per_s, p.error]
             rows.append([part, *model, at.context_tokens, at.batch, *speeds])
-    return headings, rows
-
-
-def print_calibration(found: Calibration) -> None:
-    """Everything, on standard output."""
-    from rich.text import Text
-
-    from archinfer.report.tables import new_console
-
-    console = new_console()
-    for line in sentences(found)[:5]:
-        console.print(Text(line))
-    console.print()
-    for title, headings, rows in tables(found):
-        print_table(console, title, headings, rows)
-    for line in sentences(found)[5:]:
-        console.print(Text(line))
-        console.print()
+    return rows

@@ -99,13 +99,15 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A list."""
+    """A list; an item that begins with spaces belongs to the one before."""
 
     items: Sequence[Words]
     title: str = ""
     where: Where = SHOWN
     bullet: str = "  "
     """What stands before an item on the terminal."""
+    whole: bool = False
+    """Each item one line, however long, on the terminal."""
 
 
 @dataclass(frozen=True, slots=True)

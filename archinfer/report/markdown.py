@@ -35,7 +35,7 @@ def _block(block: Block) -> Iterator[str]:
         case Items():
             if block.title:
                 yield f"**{block.title}**"
-            yield "\n".join(f"- {_words(item)}" for item in block.items)
+            yield "\n".join(_item(_words(item)) for item in block.items)
         case Pairs():
             yield _table(block.headings, block.pairs)
         case Table():
@@ -46,6 +46,11 @@ def _block(block: Block) -> Iterator[str]:
                 [block.headings[i] for i in kept],
                 [[_words(cell(row[i]).words) for i in kept] for row in block.rows],
             )
+
+
+def _item(text: str) -> str:
+    inside = text.lstrip()
+    return f"{text[: len(text) - len(inside)]}- {inside}"
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -99,7 +99,7 @@ def _items(console: Console, block: Items) -> None:
     if block.title:
         console.print(_text(block.title, "strong"))
     for item in block.items:
-        console.print(Text.assemble(block.bullet, _text(item)))
+        console.print(Text.assemble(block.bullet, _text(item)), soft_wrap=block.whole)
 
 
 def _pairs(console: Console, block: Pairs) -> None:

@@ -1,12 +1,31 @@
-"""Validation results as text: a table for terminals, Markdown for the documentation."""
+"""Published speeds beside their predictions, as a document."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
 from archinfer.fitting.validation import Prediction, Validation
-
-__all__ = ["HEADINGS", "TITLE", "cells", "error_text", "lines", "markdown"]
+from archinfer.report.document import (
+    ALL,
+    MARKDOWN,
+    PAGE,
+    Block,
+    Cell,
+    Document,
+    Items,
+    Later,
+    Lead,
+    Paragraph,
+    Pictures,
+    Section,
+    Table,
+    number,
+)
+from archinfer.report.findings import NAMES
+from archinfer.report.measured import validate_chart
+from archinfer.words import compact, span
 
 HEADINGS = (
     "row",
@@ -21,21 +40,97 @@ HEADINGS = (
 
 TITLE = "Speeds of one user, published and predicted (spec.: speculative decoding used)"
 
-_NAMES = {"roofline": "bandwidth roofline", "constant_per_layer": "constant time a layer"}
+NAIVE = {"roofline": "bandwidth roofline", "constant_per_layer": "constant time a layer"}
+
+READING = (
+    "Error: exp(|ln(observed / median)|) - 1. Rows of one architecture are left out of the fit "
+    "together. Nodes are a range where they are not published; `?` means that nobody says "
+    "whether speculative decoding was used."
+)
 
 
-def _nodes(p: Prediction) -> str:
-    low, high = p.nodes
-    return f"{low:g}" if low == high else f"{low:g}-{high:g}"
+def document(found: Validation, command: str) -> Document:
+    """What `archinfer validate` found.
+
+    Args:
+        found: predictions.
+        command: that writes the Markdown.
+    """
+    counted = f"{len(found.counted)} published speeds. Method: {found.method}."
+    caption = Later(lambda: [Paragraph(validate_chart(found).caption, "soft", PAGE)])
+    blocks: list[Block] = [
+        Paragraph(f"Written by `{command}`; do not edit.", where=MARKDOWN),
+        Paragraph(READING, where=MARKDOWN),
+        Lead([counted], list(_told(found))),
+        Section("Pictures", [Later(lambda: _pictures(found)), caption], PAGE),
+        Section("Row by row", [_table(found)]),
+        Section("In numbers", [Items(lines(found), where=ALL, bullet="", whole=True)]),
+    ]
+    return Document("Published speeds against predictions", blocks, titled=MARKDOWN | PAGE)
 
 
-def cells(p: Prediction) -> list[str]:
+def csv_rows(found: Validation) -> list[list[Any]]:
+    """The rows of the table, headings first."""
+    return [list(HEADINGS), *([c if isinstance(c, str) else c.words for c in cells(p)]
+                              for p in found.predictions)]  # fmt: skip
+
+
+def _inside(found: Validation) -> str:
+    rows = found.counted
+    inside = sum(p.inside("p05", "p95") for p in rows)
+    return f"{inside} of {len(rows)} published speeds lie in their 90 % interval"
+
+
+def _pictures(found: Validation) -> Iterator[Block]:
+    yield Pictures(validate_chart(found).panels, "picture", (f"{_inside(found)}.",))
+
+
+def _table(found: Validation) -> Table:
+    rows = [cells(p) for p in found.predictions]
+    drop = ("spec.", "nodes")
+    return Table(TITLE, HEADINGS, rows, "lrrrrrrr", ALL, drop=drop, sortable=True)
+
+
+def _told(found: Validation) -> Iterator[tuple[str, str]]:
+    """Label and sentence of what to take away."""
+    s = found.summary
+    yield (
+        "How far off",
+        f"The median prediction misses by {error_text(s['median_abs_error'])} in the median "
+        f"row, by {error_text(s['worst_abs_error'])} in the worst.",
+    )
+    yield "How sure", f"{_inside(found)}, {error_text(s['coverage50'])} in their 50 % interval."
+    compared = [
+        f"{error_text(e['median_abs_error'])} ({NAIVE[name]})"
+        for name, e in found.baselines.items()
+        if e["median_abs_error"] is not None
+    ]
+    if compared:
+        yield "Beside naive predictions", f"They miss by {' and '.join(compared)}."
+    inverse = found.inverse
+    if inverse is not None and inverse["rows"]:
+        widths = inverse["median_width"]
+        held = [
+            f"{NAMES[q]} {error_text(share)} (spanning x {compact(widths[q] or math.nan, 2)})"
+            for q, share in inverse["coverage90"].items()
+        ]
+        words = f"The truth lies in the 90 % interval of {', '.join(held)} of the rows."
+        yield "From the speed back to the size", words
+
+
+def cells(p: Prediction) -> list[str | Cell]:
     """One row of the table."""
     used = {True: "yes", False: "no", None: "?"}[p.speculative]
-    speeds = [p.observed, *(p.predicted[q] for q in ("p05", "p50", "p95"))]
     mark = "" if p.inside("p05", "p95") else " (outside)"
     mark += "" if p.counted else " (not counted)"
-    return [p.id, _nodes(p), used, *(f"{v:,.0f}" for v in speeds), f"{p.ratio:.2f}{mark}"]
+    speeds = [p.observed, *(p.predicted[q] for q in ("p05", "p50", "p95"))]
+    return [
+        p.id,
+        span(*p.nodes).replace(" to ", "-"),
+        used,
+        *(number(v, f"{v:,.0f}") for v in speeds),
+        number(p.ratio, f"{p.ratio:.2f}{mark}"),
+    ]
 
 
 def error_text(value: float | None) -> str:
@@ -60,7 +155,7 @@ def lines(found: Validation) -> list[str]:
         out.append(f"software taken from the date of the row: {', '.join(assumed)}")
     for name, errors in found.baselines.items():
         out.append(
-            f"naive, {_NAMES[name]}: median error {error_text(errors['median_abs_error'])}, "
+            f"naive, {NAIVE[name]}: median error {error_text(errors['median_abs_error'])}, "
             f"worst {error_text(errors['worst_abs_error'])}"
         )
     for name, quality in found.fits.items():
@@ -105,24 +200,3 @@ def _inverse(inverse: dict[str, Any]) -> list[str]:
             f"{error_text(inverse['coverage50_by_model'][quantity])}); p95 / p05 {spans}"
         )
     return out
-
-
-def markdown(found: Validation, command: str) -> str:
-    """The page `docs/validation.md`."""
-    out = [
-        "# Published speeds against predictions",
-        "",
-        f"Written by `{command}`; do not edit.",
-        "",
-        "Error: exp(|ln(observed / median)|) - 1. Rows of one architecture are left out of the fit "
-        "together. Nodes are a range where they are not published; `?` means that nobody says "
-        "whether speculative decoding was used.",
-        "",
-        "| " + " | ".join(HEADINGS) + " |",
-        "| --- | --- | --- | ---: | ---: | ---: | ---: | --- |",
-        *("| " + " | ".join(cells(p)) + " |" for p in found.predictions),
-        "",
-        *(f"- {line}" if not line.startswith("  ") else f"  - {line.strip()}"
-          for line in lines(found)),
-    ]  # fmt: skip
-    return "\n".join(out) + "\n"
