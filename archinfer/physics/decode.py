@@ -10,19 +10,15 @@ uncertain constants).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import Number
 from archinfer.physics.mapping import Placement
 from archinfer.physics.spatial import spatial_time
 from archinfer.physics.temporal import temporal_time
 from archinfer.physics.terms import TokenTime
 from archinfer.physics.workload import Workload
-
-if TYPE_CHECKING:
-    from archinfer.hardware.profile import Hardware
 
 Z90 = 1.6448536269514722
 """Standard normal quantile of 0.95: 5 % of the mass lies beyond it on each side."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archinfer.errors import InputError
+from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import FloatArray, Number
-
-if TYPE_CHECKING:
-    from archinfer.hardware.profile import Hardware
 
 GROUP_MOST = 8192.0
 """Largest tensor-parallel group that is tried, in nodes. A layer must fit one group: 10T parameters

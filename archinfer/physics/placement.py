@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from archinfer.hardware.profile import Hardware
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, ModelShape, Number
 from archinfer.physics.decode import decode_time
@@ -15,9 +15,6 @@ from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement, mappings, widest_group
 from archinfer.physics.terms import TokenTime, combined, memory_fraction
 from archinfer.physics.workload import Memory, Traffic, Workload
-
-if TYPE_CHECKING:
-    from archinfer.hardware.profile import Hardware
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from archinfer.hardware.profile import Hardware
-    from archinfer.models.shape import Number
-    from archinfer.physics.mapping import Placement
-    from archinfer.physics.workload import Workload
+from archinfer.hardware.profile import Hardware
+from archinfer.models.shape import Number
+from archinfer.physics.mapping import Placement
+from archinfer.physics.workload import Workload
 
 
 def roofline_tokens_per_s(hardware: Hardware, workload: Workload, mapping: Placement) -> Number:

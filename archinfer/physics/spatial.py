@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import DENSE_CHAIN, FloatArray, Number
 from archinfer.physics.mapping import Placement
 from archinfer.physics.terms import TokenTime, links_s, memory_fraction
@@ -23,9 +23,6 @@ from archinfer.physics.workload import (
     kv_read_bytes,
     weights_read,
 )
-
-if TYPE_CHECKING:
-    from archinfer.hardware.profile import Hardware
 
 HEAD_REDUCTIONS = 3
 """Dependent all-reduces after the last layer: final norm, logits, arg-max over the vocabulary."""

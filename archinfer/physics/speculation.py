@@ -13,17 +13,15 @@ because its drafts take nearly as long as its own tokens.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import FloatArray, Number
+from archinfer.physics.decode import decode_time
+from archinfer.physics.mapping import Placement
+from archinfer.physics.workload import Workload
 from archinfer.question import DRAFTS_MOST
-
-if TYPE_CHECKING:
-    from archinfer.hardware.profile import Hardware
-    from archinfer.physics.mapping import Placement
-    from archinfer.physics.workload import Workload
 
 DRAFTS = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, DRAFTS_MOST])
 """Numbers of drafted tokens that a service chooses from."""
@@ -54,8 +52,6 @@ def speculative_time(
     Returns:
         The broadcast shape without that last axis.
     """
-    from archinfer.physics.decode import decode_time
-
     drafting = replace(workload.traffic, draft_tokens=DRAFTS)
     time = decode_time(hardware, replace(workload, traffic=drafting), mapping, side)
     # The cost model's own price of a draft gives way to the one asked for.

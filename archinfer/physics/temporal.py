@@ -23,11 +23,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import DENSE_CHAIN, FloatArray, LayerGroup, ModelShape, Number
 from archinfer.physics.mapping import Placement
 from archinfer.physics.terms import Ledger, TokenTime, links_s
@@ -40,9 +41,6 @@ from archinfer.physics.workload import (
     flops,
     node_share,
 )
-
-if TYPE_CHECKING:
-    from archinfer.hardware.profile import Hardware
 
 UNPACK_INSTRUCTIONS = 2.0
 """Vector instructions for one weight that is narrower than its product: one takes the bits out of

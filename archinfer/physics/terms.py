@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, TypeAlias
 
 import numpy as np
 
+from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import Number
 from archinfer.physics.mapping import Placement
 from archinfer.physics.workload import ACTIVATION_BYTES, Memory
 from archinfer.record import As, Record
-
-if TYPE_CHECKING:
-    from archinfer.hardware.profile import Hardware
-
 
 TERMS = ("weights", "kv", "compute", "reductions", "fixed", "links", "head", "queue", "draft")
 

@@ -9,17 +9,15 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from archinfer.errors import ArchinferError, FileError, InputError
 from archinfer.hardware.profile import Hardware, profile_folder
 from archinfer.models.architecture import Architecture, Attention, DenseMLP, LatentAttention, MoE
 from archinfer.models.formats import weight_format
 from archinfer.models.huggingface import from_config
-
-if TYPE_CHECKING:
-    from archinfer.solver.designs import Design
-    from archinfer.solver.question import Question
+from archinfer.solver.designs import Design
+from archinfer.solver.question import Question
 
 __all__ = ["MARK", "config_of", "emit", "predict_arguments"]
 
