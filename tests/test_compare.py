@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from archinfer.forward.compare import compare_hardware, speed_ceiling
-from archinfer.forward.prediction import predict
+from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.models.catalogue import load
 from archinfer.physics.deployment import Deployment

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archinfer.errors import FileError, InputError
-from archinfer.forward.prediction import predict
+from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture, Attention, DenseMLP, LayerBlock, Mamba2, MoE
 from archinfer.models.family import FamilyRules

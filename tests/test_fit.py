@@ -17,11 +17,11 @@ from archinfer.fitting.fit import Fit, FitModel, fit_rows, quantiles, shipped_fi
 from archinfer.fitting.observations import Observation, load
 from archinfer.fitting.prior import fit_prior
 from archinfer.fitting.profile import profile_text
+from archinfer.forward.evaluate import evaluate
 from archinfer.hardware.profile import Hardware
 from archinfer.physics.decode import decode_time
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
-from archinfer.physics.placement import best_mapping, min_nodes
 from archinfer.physics.speculation import DRAFTS, speculative_time, tokens_per_pass
 from archinfer.physics.terms import memory_fraction
 from archinfer.physics.workload import Traffic, Workload
@@ -98,9 +98,9 @@ def test_best_mapping_is_the_fastest_of_all_that_fit(profile: str, name: str) ->
             if memory_fraction(hardware, stored, mapping) <= 1.0:
                 time = decode_time(hardware, Workload(shape, traffic), mapping)
                 best = min(best, float(time.total))
-    _, time, fits = best_mapping(hardware, shape, deployment)
-    assert fits
-    assert float(time.total) == pytest.approx(best, rel=1e-12)
+    found = evaluate(shape, hardware, deployment)
+    assert found.fits
+    assert float(found.time.total) == pytest.approx(best, rel=1e-12)
 
 
 @settings(max_examples=25, deadline=None)
@@ -112,20 +112,21 @@ def test_best_mapping_is_the_fastest_of_all_that_fit(profile: str, name: str) ->
 def test_min_nodes_is_the_first_that_fits(name: str, weights: str, users: int) -> None:
     hardware, shape = Hardware.load("wse-3"), catalogue.load(name).shape()
     deployment = Deployment(context_tokens=8000, concurrency=users, weights=weights)
-    fewest = min_nodes(hardware, shape, deployment)
-    if fewest is None:
-        assert not best_mapping(hardware, shape, deployment.with_(nodes=int(shape.layers)))[2]
+    fewest = evaluate(shape, hardware, deployment).min_nodes
+    if not np.isfinite(fewest):
+        assert not evaluate(shape, hardware, deployment.with_(nodes=int(shape.layers))).fits
         return
-    assert best_mapping(hardware, shape, deployment.with_(nodes=fewest))[2]
-    assert fewest == 1 or not best_mapping(hardware, shape, deployment.with_(nodes=fewest - 1))[2]
+    assert evaluate(shape, hardware, deployment.with_(nodes=fewest)).fits
+    less = deployment.with_(nodes=fewest - 1) if fewest > 1 else None
+    assert less is None or not evaluate(shape, hardware, less).fits
 
 
 def test_published_wafer_counts_are_met() -> None:
     # Cerebras, 2024-08-27: 8B on one CS-3, 70B "on as few as four systems", 16-bit weights.
     hardware = Hardware.load("wse-3")
     asked = Deployment(context_tokens=8192)
-    assert min_nodes(hardware, catalogue.load("llama-3.1-8b").shape(), asked) == 1
-    assert min_nodes(hardware, catalogue.load("llama-3.1-70b").shape(), asked) == 4
+    assert evaluate(catalogue.load("llama-3.1-8b").shape(), hardware, asked).min_nodes == 1
+    assert evaluate(catalogue.load("llama-3.1-70b").shape(), hardware, asked).min_nodes == 4
 
 
 # --- cases

@@ -24,7 +24,7 @@ from archinfer import catalogue
 from archinfer.calibration.calibrate import Calibration, calibrate
 from archinfer.calibration.measure import Settings
 from archinfer.fitting.validation import Validation
-from archinfer.forward.prediction import predict
+from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.infer import infer
 from archinfer.physics.deployment import Deployment

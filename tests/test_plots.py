@@ -22,7 +22,7 @@ from archinfer.calibration.measure import FittedShapes, HeldoutShapes
 from archinfer.errors import InputError
 from archinfer.fitting.validation import Prediction as Published
 from archinfer.fitting.validation import Validation
-from archinfer.forward.prediction import predict
+from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.infer import infer
 from archinfer.report import plots

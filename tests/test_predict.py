@@ -20,7 +20,9 @@ from hypothesis import strategies as st
 
 from archinfer import catalogue
 from archinfer.cli import main as cli
-from archinfer.forward.prediction import even_mapping, plausible_layers, predict, predict_depths
+from archinfer.forward.depths import plausible_layers, predict_depths
+from archinfer.forward.evaluate import even_mapping
+from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.physics.decode import decode_time, speed_range
@@ -181,7 +183,14 @@ def test_never_faster_than_reading_the_active_weights(
             decode_time(
                 hardware,
                 Workload(
-                    shape, Traffic(context, users, found.weight_bits, found.outside_bits, 16.0)
+                    shape,
+                    Traffic(
+                        context,
+                        users,
+                        found.weight_bits,
+                        found.workload.traffic.outside_bits,
+                        16.0,
+                    ),
                 ),
                 found.mapping,
             ).total
@@ -403,7 +412,7 @@ def test_the_layers_of_open_models_are_plausible() -> None:
     # Kimi K2 has 61, DeepSeek V3 61, GLM-5 78, HY3 80, Llama 3.1 405B 126.
     for name in ("kimi-k2", "deepseek-v3", "glm-5", "hy3", "llama-3.1-405b"):
         model = catalogue.load(name)
-        depths = plausible_layers(model.parameters().active, WAFER, FamilyRules())
+        depths = plausible_layers(model.parameters().active, FamilyRules())
         assert model.layers in depths, name
 
 
@@ -630,16 +639,16 @@ def test_broken_config_on_standard_input(text: str) -> None:
 
 
 def test_a_sweep_in_blocks_equals_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    import archinfer.forward.prediction as module
+    import archinfer.forward.evaluate as module
 
     rng = np.random.default_rng(5)
     active = np.exp(rng.uniform(np.log(1e9), np.log(3e11), 1000))
     layers = rng.integers(16, 126, 1000).astype(float)
     shape = family_shape(active * 12, active, layers, FamilyRules())
     hardware, deployment = Hardware.load("wse-3"), Deployment(nodes=88, weights="fp8")
-    whole = module.predict(shape, hardware, deployment)
+    whole = predict(shape, hardware, deployment)
     monkeypatch.setattr(module, "BLOCK", 64)
-    cut = module.predict(shape, hardware, deployment)
+    cut = predict(shape, hardware, deployment)
     assert np.array_equal(whole.time.total, cut.time.total)
     assert np.array_equal(whole.fits, cut.fits)
     for one, other in zip(whole.speed, cut.speed, strict=True):

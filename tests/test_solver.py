@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from archinfer.errors import InputError, UnknownNameError
-from archinfer.forward.prediction import predict
+from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.formats import weight_format

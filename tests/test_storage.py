@@ -11,7 +11,7 @@ import pytest
 
 from archinfer import catalogue
 from archinfer.errors import InputError, UnknownNameError
-from archinfer.forward.prediction import predict
+from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
 from archinfer.models.checkpoint import load_architecture

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from archinfer.errors import InputError
 from archinfer.fitting import observations
 from archinfer.fitting.fit import fit_rows, without_model
-from archinfer.forward.prediction import predict
+from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.models.catalogue import load
 from archinfer.models.family import FamilyRules, family_shape

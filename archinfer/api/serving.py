@@ -12,12 +12,9 @@ import numpy as np
 from archinfer.api.solving import Machine, check_active, machine
 from archinfer.errors import InputError
 from archinfer.forward.compare import Entry, compare_hardware
-from archinfer.forward.prediction import (
-    Prediction,
-    plausible_layers,
-    predict_depths,
-)
-from archinfer.forward.prediction import predict as predict_on
+from archinfer.forward.depths import plausible_layers, predict_depths
+from archinfer.forward.predict import predict as predict_on
+from archinfer.forward.prediction import Prediction
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
 from archinfer.models.family import FamilyRules, family_shape
@@ -264,7 +261,7 @@ def depths_of(
 ) -> FloatArray:
     """The layer counts that come into question for a model known by its totals."""
     if asked["layers"] is None:
-        depths = plausible_layers(active, profile, rules)
+        depths = plausible_layers(active, rules)
         if not len(depths):
             raise InputError(
                 f"layers: no habit of design says how many a model with {compact(active)} active "

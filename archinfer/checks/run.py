@@ -27,7 +27,8 @@ from archinfer.checks.schema import (
     read_check_file,
 )
 from archinfer.errors import FileError, InputError
-from archinfer.forward.prediction import Prediction, predict
+from archinfer.forward.predict import predict
+from archinfer.forward.prediction import Prediction
 from archinfer.hardware.profile import Hardware
 from archinfer.models import catalogue
 from archinfer.models.checkpoint import load_architecture

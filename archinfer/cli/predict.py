@@ -97,7 +97,7 @@ def predict(
 
 def _changes_nothing(rows: list[Row], hardware: str) -> bool:
     """Whether the profile as it is shipped or written gives all rows the same speeds."""
-    from archinfer.forward.prediction import predict as predicted
+    from archinfer.forward.predict import predict as predicted
     from archinfer.hardware.profile import Hardware
 
     before = Hardware.load(hardware)
@@ -113,7 +113,7 @@ def _changes_nothing(rows: list[Row], hardware: str) -> bool:
 def _known(name: str, profile: Hardware, deployment: Deployment) -> Row:
     """A model with a config."""
     from archinfer.cli.common import uneven_groups, unfilled_stages
-    from archinfer.forward.prediction import predict as predicted
+    from archinfer.forward.predict import predict as predicted
     from archinfer.models.named import read_model
     from archinfer.report.predict import Row
 
@@ -157,7 +157,7 @@ def _totals(asked: dict[str, Any], profile: Hardware, deployment: Deployment) ->
     """A model known by its totals."""
     from archinfer.api.serving import depths_of, totals_of
     from archinfer.cli.common import unfilled_stages
-    from archinfer.forward.prediction import predict_depths
+    from archinfer.forward.depths import predict_depths
     from archinfer.models.family import FamilyRules, attention_rule
     from archinfer.report.predict import Row
     from archinfer.words import compact

@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from archinfer.forward.prediction import Prediction, predict
+from archinfer.forward.evaluate import evaluate
+from archinfer.forward.prediction import Prediction
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
 from archinfer.models.shape import ModelShape, Number
 from archinfer.physics.decode import speed_range
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement, widest_group
-from archinfer.physics.placement import candidates, traffic_of
+from archinfer.physics.placement import candidates
 from archinfer.physics.roofline import roofline_tokens_per_s
 from archinfer.physics.terms import TERMS, TokenTime
-from archinfer.physics.workload import Workload
 from archinfer.record import Nullable, Quantiles, Record
 
 __all__ = ["BYTES_TERMS", "Ceiling", "Entry", "compare_hardware", "speed_ceiling"]
@@ -149,10 +149,6 @@ class HardwareComparison(Record):
         return Asked(self.results[0].prediction.deployment)
 
 
-def _workload(p: Prediction) -> Workload:
-    return Workload(p.shape, traffic_of(p.deployment, p.weights, p.outside_bits))
-
-
 def speed_ceiling(p: Prediction) -> Ceiling | None:
     """The fastest mapping on any number of nodes of the model and hardware of `p`.
 
@@ -164,7 +160,7 @@ def speed_ceiling(p: Prediction) -> Ceiling | None:
     """
     hardware = p.hardware
     most = int(float(p.shape.layers) * widest_group(hardware))
-    found = candidates(hardware, _workload(p), most)
+    found = candidates(hardware, p.workload, most)
     if not found.fits.any():
         return None
     total = np.where(found.fits, np.asarray(found.time.total, dtype=float), np.inf)
@@ -203,9 +199,9 @@ def compare_hardware(
     for name, model in models:
         mine: list[Entry] = []
         for hardware, deployment in zip(machines, deployments, strict=True):
-            found = predict(model, hardware, deployment, changes=False)
+            found = evaluate(model, hardware, deployment)
             found = replace(found, model=name)
-            alone = float(roofline_tokens_per_s(hardware, _workload(found), found.mapping))
+            alone = float(roofline_tokens_per_s(hardware, found.workload, found.mapping))
             mine.append(Entry(name, found, alone, speed_ceiling(found)))
         out += [replace(entry, overlaps=_overlaps(entry, mine)) for entry in mine]
     return out

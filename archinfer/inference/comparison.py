@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from archinfer.errors import InputError
+from archinfer.forward.evaluate import evaluate
 from archinfer.inference.batch import Batch, resampled
 from archinfer.inference.importance import normal_points
 from archinfer.inference.nuisances import NO_SPECULATION, drawn_speculation, noise_scale
@@ -21,7 +22,6 @@ from archinfer.inference.statistics import log_density
 from archinfer.models.shape import FloatArray, ModelShape
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
-from archinfer.physics.placement import best_mapping, min_nodes, traffic_of
 from archinfer.physics.speculation import speculative_time
 from archinfer.physics.terms import TokenTime
 from archinfer.physics.workload import Workload
@@ -132,14 +132,15 @@ def _deploy(
     hardware = question.hardware
     name = reference.name or "the reference"
     asked = Deployment(context_tokens=int(question.context_tokens), weights=weights, kv=question.kv)
-    fewest = min_nodes(hardware, reference, asked)
-    if fewest is None:
+    found = evaluate(reference, hardware, asked.with_(nodes=nodes))
+    if not np.isfinite(found.min_nodes):
         raise InputError(f"{name} fits on no number of nodes")
-    available = int(np.floor(_SPARE * fewest)) if nodes is None else nodes
-    mapping, time, fits = best_mapping(hardware, reference, asked.with_(nodes=available))
-    if not fits:
-        raise InputError(f"{name} needs {fewest} {hardware.node}s, found {nodes}")
-    return _Deployed(Workload(reference, traffic_of(asked, weights, None)), mapping, time)
+    if nodes is None:
+        spare = int(np.floor(_SPARE * found.min_nodes))
+        found = evaluate(reference, hardware, asked.with_(nodes=spare))
+    if not found.fits:
+        raise InputError(f"{name} needs {found.min_nodes} {hardware.node}s, found {nodes}")
+    return _Deployed(found.workload, found.mapping, found.time)
 
 
 def _seconds_by_cause(time: TokenTime) -> dict[str, float]:

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,6 +107,39 @@ class FamilyRules:
     def active_params(self, hidden_size: Number, layers: Number) -> Number:
         """Inverse of `hidden_size`."""
         return hidden_size * (self.params_per_layer * layers * hidden_size + 2.0 * self.vocab_size)
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """What is built today: ranges that no physics forces.
+
+    The defaults come from the shipped catalogue (the tests recompute them): 5 % and 95 %
+    quantiles for aspect and parameters per layer, the extremes for sparsity and depth.
+
+    Attributes:
+        sparsity: total over active parameters.
+        aspect: hidden_size over layers.
+        params_per_layer: active parameters of a layer over hidden_size^2.
+        layers: decoder layers.
+    """
+
+    sparsity: tuple[float, float] = (1.0, 32.0)
+    aspect: tuple[float, float] = (50.0, 171.0)
+    params_per_layer: tuple[float, float] = (8.9, 26.0)
+    layers: tuple[float, float] = (14.0, 126.0)
+
+    def active_params(self, layers: Number, rules: FamilyRules) -> tuple[Number, Number]:
+        """Fewest and most active parameters that the shape allows at `layers` layers.
+
+        Some hidden size d with d / L in `aspect` and A = c L d^2 + 2 V d with c in
+        `params_per_layer` exists exactly between these two.
+        """
+        layers = np.asarray(layers, dtype=float)
+        low, high = (
+            replace(rules, params_per_layer=per_layer).active_params(aspect * layers, layers)
+            for aspect, per_layer in zip(self.aspect, self.params_per_layer, strict=True)
+        )
+        return low, high
 
 
 def family_shape(

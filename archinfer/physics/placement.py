@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from archinfer.hardware.profile import Hardware
 from archinfer.models.formats import weight_format
-from archinfer.models.shape import FloatArray, ModelShape, Number
+from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.decode import decode_time
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement, mappings, widest_group
@@ -37,6 +37,12 @@ class Candidates:
     def fits(self) -> NDArray[np.bool_]:
         """Whether each fits."""
         return self.fraction <= 1.0
+
+    @property
+    def best(self) -> Placement:
+        """The fastest that fits; the least too full one where none does."""
+        score = np.where(self.fits, self.time.total, np.inf) if self.fits.any() else self.fraction
+        return self.at(int(np.argmin(score)))[0]
 
     def at(self, index: int) -> tuple[Placement, TokenTime]:
         """One mapping with its time, as numbers."""
@@ -97,62 +103,12 @@ def traffic_of(deployment: Deployment, weights: str, outside_bits: float | None)
     )
 
 
-def best_mapping(
-    hardware: Hardware,
-    shape: ModelShape,
-    deployment: Deployment,
-    outside_bits: float | None = None,
-) -> tuple[Placement, TokenTime, bool]:
-    """The fastest mapping on the deployment's nodes that fits, with its time.
-
-    Args:
-        hardware: profile.
-        shape: one model (numbers, no arrays).
-        deployment: what is asked; `weights` None counts as bf16; a mapping it forces is used.
-        outside_bits: bits of embedding, head and final norm; None: those of the weights.
-
-    Returns:
-        Mapping, time of a pass, whether it fits. Where none fits: the one that is least too
-        full.
-    """
-    traffic = traffic_of(deployment, deployment.weights or "bf16", outside_bits)
-    workload = Workload(shape, traffic)
-    stored = workload.memory
-    forced = deployment.forced(shape.layers)
-    if forced is not None:
-        fraction = memory_fraction(hardware, stored, forced)
-        there = np.inf if deployment.nodes is None else deployment.nodes
-        fits = bool(fraction <= 1.0 and forced.nodes(shape.layers) <= there)
-        return forced, decode_time(hardware, workload, forced), fits
-    nodes = deployment.nodes
-    if nodes is None:
-        fewest = fewest_nodes(hardware, stored)
-        # Where no number of nodes is enough, one layer each is the least too full.
-        nodes = int(shape.layers) if fewest is None else fewest
-    found = candidates(hardware, workload, nodes)
-    fits = bool(found.fits.any())
-    score = np.where(found.fits, found.time.total, np.inf) if fits else found.fraction
-    mapping, time = found.at(int(np.argmin(score)))
-    return mapping, time, fits
-
-
-def min_nodes(
-    hardware: Hardware,
-    shape: ModelShape,
-    deployment: Deployment,
-    outside_bits: float | None = None,
-) -> int | None:
-    """Fewest nodes whose usable memory holds the deployment; None where no number does.
+def fewest_nodes(hardware: Hardware, stored: Memory) -> int | None:
+    """Fewest nodes whose usable memory holds one model; None where no number does.
 
     Layers are whole, so a stage holds ceil(L / stages) of them; on temporal hardware the nodes
     of one tensor-parallel group share each layer.
     """
-    traffic = traffic_of(deployment, deployment.weights or "bf16", outside_bits)
-    return fewest_nodes(hardware, Workload(shape, traffic).memory)
-
-
-def fewest_nodes(hardware: Hardware, stored: Memory) -> int | None:
-    """`min_nodes` of what is stored."""
     nodes, _ = fewest(hardware, stored)
     return int(nodes) if np.isfinite(nodes) else None
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from archinfer.forward.prediction import TERM_TEXTS, Change, DepthRange, Prediction, Predictions
+from archinfer.forward.depths import DepthRange
+from archinfer.forward.prediction import TERM_TEXTS, Change, Prediction, Predictions
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
 from archinfer.report.document import (

@@ -199,24 +199,10 @@ def _price(c: Candidate) -> Number:
     )
 
 
-def shape_limits(question: Question, layers: Number) -> tuple[Number, Number]:
-    """Active parameters that the shape habits allow at `layers` layers.
-
-    Some hidden size d with d / L in `aspect` and A = c L d^2 + 2 V d with c in
-    `params_per_layer` exists exactly between these two.
-    """
-    habits = question.habits
-    assert habits is not None
-
-    least, most = (
-        replace(question.rules, params_per_layer=per_layer).active_params(aspect * layers, layers)
-        for aspect, per_layer in zip(habits.aspect, habits.params_per_layer, strict=True)
-    )
-    return least, most
-
-
 def _shape(c: Candidate) -> Number:
-    low, high = shape_limits(c.question, c.layers)
+    habits = c.question.habits
+    assert habits is not None
+    low, high = habits.active_params(c.layers, c.question.rules)
     return np.minimum(_log_ratio(c.active, low), _log_ratio(high, c.active))
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from archinfer.models.shape import FloatArray
 from archinfer.physics.terms import room_bytes
-from archinfer.solver.constraints import HIDDEN_FLOOR, Candidate, constraints, shape_limits
+from archinfer.solver.constraints import HIDDEN_FLOOR, Candidate, constraints
 from archinfer.solver.question import Question
 from archinfer.solver.roots import last_nonnegative
 from archinfer.solver.slices import Index, Slices
@@ -48,8 +48,8 @@ class Limits:
         # Each limit on A alone, with its name: the largest lower and smallest upper one count.
         self.lowers: list[tuple[str, FloatArray]] = [("search floor", np.asarray(floor))]
         self.uppers: list[tuple[str, FloatArray]] = []
-        if "shape" in self.by_name:
-            least, most = shape_limits(question, layers)
+        if habits is not None and "shape" in self.by_name:
+            least, most = habits.active_params(layers, question.rules)
             self.lowers.append(("shape", np.asarray(least)))
             self.uppers.append(("shape", np.asarray(most)))
         self.lowers.append(("active asked", np.full(n, active_low)))

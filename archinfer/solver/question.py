@@ -11,7 +11,7 @@ import numpy as np
 from archinfer.errors import InputError, UnknownNameError
 from archinfer.hardware.figures import USUAL_SOFTWARE
 from archinfer.hardware.profile import Hardware
-from archinfer.models.family import FamilyRules, attention_rule
+from archinfer.models.family import FamilyRules, Habits, attention_rule
 from archinfer.models.formats import kv_format, weight_format
 from archinfer.physics.mapping import Layout
 from archinfer.question import NODES_MOST, Range, check_accepted
@@ -41,26 +41,6 @@ def what_rounds_to(limits: Range) -> Range:
     if low == high:
         return low * (1.0 - POINT_TOLERANCE), high * (1.0 + POINT_TOLERANCE)
     return limits
-
-
-@dataclass(frozen=True, slots=True)
-class Habits:
-    """What is built today: ranges that no physics forces.
-
-    The defaults come from the shipped catalogue (the tests recompute them): 5 % and 95 %
-    quantiles for aspect and parameters per layer, the extremes for sparsity and depth.
-
-    Attributes:
-        sparsity: total over active parameters.
-        aspect: hidden_size over layers.
-        params_per_layer: active parameters of a layer over hidden_size^2.
-        layers: decoder layers.
-    """
-
-    sparsity: Range = (1.0, 32.0)
-    aspect: Range = (50.0, 171.0)
-    params_per_layer: Range = (8.9, 26.0)
-    layers: Range = (14.0, 126.0)
 
 
 @dataclass(frozen=True)
