@@ -11,7 +11,7 @@ import inspect
 import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypedDict, TypeVar, get_type_hints
 
 from archinfer import units
@@ -92,6 +92,10 @@ class Ask:
         """What `command` makes of it; None: it does not take it."""
         found: Use | None = getattr(self, command)
         return found
+
+    def single(self) -> "Ask":
+        """The same where one number is asked for, and no range."""
+        return replace(self, form="number")
 
     def number(self, name: str, value: Any) -> float:
         """A number, or a text with its unit, in SI units and within the bounds.
@@ -344,6 +348,7 @@ class Common(TypedDict, total=False):
             dimension="accepted",
             form="range",
             least=1,
+            most=ACCEPTED_MOST,
             examples=("1", "1:3"),
             words="{} accepted token(s) a pass",
             solve=Use(

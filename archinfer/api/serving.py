@@ -142,7 +142,7 @@ def served(profile: Hardware, nodes: Quantity | None, asked: Mapping[str, Any]) 
         layout = read_layout(mapping, profile.spatial)
     weights = asked["weights"]
     return Deployment(
-        nodes=None if nodes is None else ASKS["layers_per_node"].count("nodes", nodes),
+        nodes=None if nodes is None else ASKS["nodes"].single().count("nodes", nodes),
         context_tokens=ASKS["context"].count("context", asked["context"]),
         concurrency=ASKS["concurrency"].count("concurrency", asked["concurrency"]),
         weights=None if weights is None else weight_format(weights).name,

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import numpy as np
 
 from archinfer import api
+from archinfer.api.serving import served
 from archinfer.checks.schema import (
     Check,
     MemoryBound,
@@ -34,7 +35,6 @@ from archinfer.models import catalogue
 from archinfer.models.checkpoint import load_architecture
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.physics.decode import speed_at
-from archinfer.physics.deployment import Deployment
 from archinfer.record import As, Record
 from archinfer.solver.conflict import conflict
 from archinfer.solver.constraints import constraints
@@ -246,15 +246,9 @@ class _Runner:
         at = (*place, "hardware")
         profile = self._profile(check.hardware, at)
         hardware: Hardware = self._use(at, lambda: self.hardware(profile))
-        deployment = Deployment(
-            nodes=None if check.nodes is None else int(check.nodes),
-            context_tokens=int(check.context),
-            concurrency=int(check.concurrency),
-            weights=check.weights,
-            kv=check.kv,
-            accepted_low=check.speculation[0],
-            accepted_high=check.speculation[1],
-        )
+        told = ("context", "concurrency", "weights", "kv", "speculation")
+        asked = {name: getattr(check, name) for name in told} | {"mapping": None}
+        deployment = self._use(place, lambda: served(hardware, check.nodes, asked))
         model = self._use((*place, "model"), lambda: self._model(check, (*place, "model")))
         prediction: Prediction = self._use(
             place, lambda: predict(model, hardware, deployment, changes=False)

@@ -7,22 +7,23 @@ A file holds named checks. Each has one subject (`model` on `hardware`, a `solve
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    create_model,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from archinfer import units, yamlfile
-from archinfer.errors import UnitError, UnknownNameError
+from archinfer.errors import InputError, UnitError, UnknownNameError
 from archinfer.models.formats import kv_format, weight_format
-from archinfer.question import ACCEPTED_MOST
+from archinfer.question import ASKS, LAYERS_MOST, Ask, options
 from archinfer.strict import StrictModel
 from archinfer.yamlfile import Document, Location
 
@@ -30,21 +31,11 @@ __all__ = ["Check", "CheckFile", "Expect", "Point", "Solve", "Totals", "read_che
 
 
 @dataclass(frozen=True)
-class Quantity:
-    """Annotation: a number of one dimension, read into base SI units.
+class Value:
+    """Annotation: a number, or a range, as the table of what can be asked reads it."""
 
-    Attributes:
-        dimension: a key of `units.DIMENSIONS`.
-        low, high: smallest and largest value that is allowed.
-        whole: no fraction.
-        examples: for editors; those of the dimension where there are none.
-    """
-
-    dimension: str
-    low: float = 0.0
-    high: float = float("inf")
-    whole: bool = False
-    examples: tuple[str, ...] = ()
+    name: str
+    ask: Ask
 
     def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self._read)
@@ -52,57 +43,33 @@ class Quantity:
     def __get_pydantic_json_schema__(
         self, _: CoreSchema, __: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        kind = units.DIMENSIONS[self.dimension]
-        types = ["string", "number"] if "" in kind.units else "string"
-        return {"type": types, "description": kind.noun, "examples": self._examples()}
-
-    def _examples(self) -> list[str]:
-        return list(self.examples or units.DIMENSIONS[self.dimension].examples)
-
-    def _read(self, found: Any) -> float:
-        try:
-            value = units.parse(found, self.dimension)
-        except UnitError:
-            raise ValueError(f"expected {units.expected(self.dimension)}") from None
-        self._within(value)
-        return value
-
-    def _within(self, value: float) -> None:
-        show = units.format_quantity
-        if value <= 0.0 or value < self.low:
-            least = f"at least {show(self.low, self.dimension)}" if self.low else "more than 0"
-            raise ValueError(f"expected {least}")
-        if value > self.high and value != float("inf"):
-            raise ValueError(f"expected at most {show(self.high, self.dimension)}")
-        if self.whole and value != float("inf") and not value.is_integer():
-            raise ValueError("expected a whole number")
-
-
-@dataclass(frozen=True)
-class Span(Quantity):
-    """Annotation: a range such as `70:100`, `2T:4T`, `0.9T:`, or one value for both ends."""
-
-    def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self._read_span)
-
-    def __get_pydantic_json_schema__(
-        self, _: CoreSchema, __: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
+        kind = units.DIMENSIONS[self.ask.dimension]
+        ranged = self.ask.form == "range"
         return {
-            "type": ["string", "number"],
-            "description": f"a value or a range: {units.DIMENSIONS[self.dimension].noun}",
-            "examples": self._examples(),
+            "type": ["string", "number"] if ranged or "" in kind.units else "string",
+            "description": f"a value or a range: {kind.noun}" if ranged else kind.noun,
+            "examples": list(self.ask.examples or kind.examples),
         }
 
-    def _read_span(self, found: Any) -> tuple[float, float]:
+    def _read(self, found: Any) -> float | tuple[float, float]:
+        # As written: a number without a unit is one only where the unit may be left out.
+        text = found if isinstance(found, str) else repr(found)
         try:
-            low, high = units.parse_range(found, self.dimension, self.low)
+            if self.ask.form == "range":
+                return self.ask.range(self.name, text)
+            return self.ask.number(self.name, text)
         except UnitError as error:
-            raise ValueError(str(error).partition(": ")[2] or str(error)) from None
-        if low or self.low > 0.0:
-            self._within(low)
-        self._within(high)
-        return low, high
+            if self.ask.form == "range" and isinstance(found, str):
+                raise ValueError(str(error).rpartition(": ")[2]) from None
+            raise ValueError(f"expected {units.expected(self.ask.dimension)}") from None
+        except InputError as error:
+            said = str(error).removeprefix(f"{self.name}: ")
+            raise ValueError(said.partition(", found ")[0]) from None
+
+
+def _value(name: str, ask: Ask | None = None) -> Any:
+    """The type of a value of the table, or of one like it."""
+    return Annotated[Any, Value(name, ask or ASKS[name])]
 
 
 class _OrText:
@@ -187,16 +154,30 @@ class _Format:
 
 Text = Annotated[str, Field(min_length=1, max_length=2000, pattern=r"\S")]
 Attention = Literal["gqa", "mqa", "mla"]
-Nodes = Annotated[float, Quantity("count", low=1.0, high=1e6, whole=True, examples=("88",))]
-Tokens = Annotated[float, Quantity("tokens", low=1.0, high=1e9, whole=True)]
-Users = Annotated[float, Quantity("count", low=1.0, high=1e9, whole=True, examples=("1", "64"))]
-Params = Annotated[float, Quantity("count", low=1.0)]
-Layers = Annotated[float, Quantity("count", low=1.0, high=1e5, whole=True, examples=("88",))]
-Speed = Annotated[float, Quantity("tokens_per_s")]
-Probability = Annotated[float, Quantity("ratio", low=0.01, high=0.99)]
-Accepted = Annotated[
-    tuple[float, float], Span("number", low=1.0, high=ACCEPTED_MOST, examples=("1", "1:3"))
-]
+KINDS: dict[str, Any] = {
+    "hardware": Text,
+    "software": Text,
+    "attention": Attention,
+    "weights": Annotated[tuple[str, ...], _WeightFormats()],
+    "kv": Annotated[str, _Format(kv=True)],
+    "physics_only": bool,
+}
+"""Types of what is no number."""
+
+if TYPE_CHECKING:
+    Nodes = float
+    Params = float
+    Layers = float
+    Speed = float
+    Probability = float
+    Bytes = float
+else:
+    Nodes = _value("nodes", ASKS["nodes"].single())
+    Params = _value("total", ASKS["total"].single())
+    Layers = _value("layers", replace(ASKS["layers"].single(), least=1.0, most=LAYERS_MOST))
+    Speed = _value("tokens_per_second")
+    Probability = _value("confidence")
+    Bytes = _value("memory", Ask(dimension="bytes", form="number"))
 
 
 class Totals(StrictModel):
@@ -226,9 +207,7 @@ class NodesBound(StrictModel):
 class MemoryBound(StrictModel):
     """The most memory that the deployment is expected to take."""
 
-    at_most: Annotated[float, Quantity("bytes")] = Field(
-        description="bytes over all nodes: weights, KV cache, activations"
-    )
+    at_most: Bytes = Field(description="bytes over all nodes: weights, KV cache, activations")
 
 
 class Point(StrictModel):
@@ -257,40 +236,47 @@ class Expect(StrictModel):
     excludes: Point | None = Field(default=None, description="no feasible model is like this")
 
 
-class Solve(StrictModel):
-    """The options of `archinfer solve`, with underscores."""
+NOT_IN_FILES = ("mapping", "set", "calibration", "compare", "architectures", "seed")
+"""Options of a solve that a check file does not take."""
 
-    hardware: Text = Field(description="name or path of a profile")
-    nodes: Annotated[
-        tuple[float, float], Span("count", low=1.0, high=1e5, whole=True, examples=("88", "70:100"))
-    ] = Field(description="nodes that are there")
-    tokens_per_second: Speed | None = Field(default=None, description="target of one user")
-    observed: Speed | None = Field(default=None, description="measured, instead of a target")
-    context: Tokens = 8000.0
-    concurrency: Users = 1.0
-    weights: Annotated[tuple[str, ...], _WeightFormats()] = ("bf16", "fp8", "nvfp4")
-    kv: Annotated[str, _Format(kv=True)] = "bf16"
-    attention: Attention = "gqa"
-    total: Annotated[tuple[float, float] | None, Span("count", examples=("2T:4T", "0.9T:"))] = None
-    active: Annotated[tuple[float, float] | None, Span("count", examples=("150B", "100B:200B"))] = (
-        None
+
+def _solve_keys() -> dict[str, Any]:
+    """Keys of a solve, as the table has its options."""
+    keys: dict[str, Any] = {}
+    for name, (_, use) in options("solve").items():
+        if name not in NOT_IN_FILES:
+            needed = name in ("hardware", "nodes")
+            default = Field(... if needed else use.default, description=use.help)
+            keys[name] = (KINDS.get(name) or _value(name), default)
+    return keys
+
+
+if TYPE_CHECKING:
+    Solve = StrictModel
+else:
+    Solve = create_model(
+        "Solve",
+        __base__=StrictModel,
+        __doc__="The options of `archinfer solve`, with underscores.",
+        **_solve_keys(),
     )
-    layers: Annotated[tuple[float, float] | None, Span("count", examples=("61", "60:90"))] = None
-    speculation: Accepted = (1.0, 3.0)
-    software: Text | None = Field(
-        default=None, description="that made an observed speed: usual, or one the profile lists"
-    )
-    sparsity: Annotated[tuple[float, float] | None, Span("number", examples=("1:32",))] = None
-    physics_only: bool = False
-    throughput: Speed | None = None
-    max_power: Annotated[float | None, Quantity("watts")] = None
-    max_price: Annotated[float | None, Quantity("dollars_per_hour")] = None
-    confidence: Probability = 0.5
 
 
 _DEPLOYMENT = ("hardware", "nodes", "context", "concurrency", "weights", "kv", "speculation")
 _OF_MODEL = ("feasible", "tokens_per_s", "nodes", "memory")
 _OF_SOLVE = ("feasible", "contains", "excludes")
+
+
+_CONTEXT, _USERS, _GAIN = (
+    Value(name, ASKS[name]) for name in ("context", "concurrency", "speculation")
+)
+
+
+def _served(name: str) -> Any:
+    """Default and help of what says how a model is served."""
+    use = ASKS[name].use("compare")
+    assert use is not None
+    return Field(default=use.default, description=use.help)
 
 
 class Check(StrictModel):
@@ -313,15 +299,13 @@ class Check(StrictModel):
     )
     hardware: Text | None = Field(default=None, description="name or path of a profile")
     nodes: Nodes | None = Field(default=None, description="default: the fewest that hold it")
-    context: Tokens = 8000.0
-    concurrency: Users = 1.0
+    context: Annotated[Any, _CONTEXT] = _served("context")
+    concurrency: Annotated[Any, _USERS] = _served("concurrency")
     weights: Annotated[str | None, _Format()] = Field(
         default=None, description="default: the format the model comes in; totals need it"
     )
-    kv: Annotated[str, _Format(kv=True)] = "bf16"
-    speculation: Accepted = Field(
-        default=(1.0, 1.0), description="accepted tokens a pass; 1: no speculative decoding"
-    )
+    kv: Annotated[str, _Format(kv=True)] = _served("kv")
+    speculation: Annotated[Any, _GAIN] = _served("speculation")
     solve: Solve | None = None
     lint: Text | None = Field(default=None, description="name or path of a profile")
     expect: Expect | None = None
@@ -419,7 +403,7 @@ def _expectations(check: Check, document: Document, place: Location, subject: st
             )
 
 
-def _solve(solve: Solve, document: Document, place: Location) -> None:
+def _solve(solve: Any, document: Document, place: Location) -> None:
     if solve.observed is None and solve.tokens_per_second is None:
         raise document.error(place, "missing one of 'tokens_per_second', 'observed' in key 'solve'")
     if solve.observed is not None and solve.tokens_per_second is not None:
