@@ -217,6 +217,46 @@ def test_families_beyond_the_catalogue(name: str) -> None:
     assert shape.total_params == total
 
 
+FAMILIES: dict[str, tuple[int, float, dict[str, Any]]] = json.loads(
+    (Path(__file__).parent / "fixtures/configs/families.json").read_text(encoding="utf-8")
+)
+"""Totals: classes of transformers 5.24 on the meta device (tests/tools/transformers_counts.py)."""
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_families_agree_with_their_classes_to_the_unit(name: str) -> None:
+    total, kv_bytes, found = FAMILIES[name]
+    model = from_config(found, name)
+    assert model.parameters().total == total
+    assert model.kv_bytes_per_token() == kv_bytes
+    assert model.shape(model.weight_format).total_params == total
+    assert model.weight_bytes() == 2 * total
+    assert model.warnings == ()
+
+
+def test_figures_of_families_by_hand() -> None:
+    def figures(name: str) -> Architecture:
+        return from_config(FAMILIES[name][2], name)
+
+    # Keys and values of 24 layers, 16 heads of 128.
+    assert figures("jetmoe-8b").kv_bytes_per_token() == 24 * 2 * 16 * 128 * 2
+    # One key-value head; eight in the larger one.
+    assert figures("falcon-7b").kv_bytes_per_token() == 32 * 2 * 64 * 2
+    assert figures("falcon-180b").kv_bytes_per_token() == 80 * 2 * 8 * 64 * 2
+    # Four layers of attention among forty; 36 with a state of 128 numbers a channel.
+    granite = figures("granite-4-h-small")
+    assert granite.kv_bytes_per_token() == 4 * 2 * 8 * 128 * 2
+    channels = 128 * 64 + 2 * 128
+    assert granite.state_bytes() == 36 * (128 * 64 * 128 * 4 + channels * 3 * 2)
+    assert granite.parameters().active == pytest.approx(9e9, rel=0.05)
+    assert figures("mamba-2.8b").kv_bytes_per_token() == 0
+    # Of 35 layers the last 15 borrow their cache.
+    assert figures("gemma-3n-e4b").kv_bytes_per_token() == 20 * 2 * 2 * 256 * 2
+    assert figures("recurrentgemma-9b").kv_bytes_per_token_past_windows() == 0
+    # Cross-attention keeps nothing of the text.
+    assert figures("mllama").kv_bytes_per_token() == 4 * 2 * 2 * 32 * 2
+
+
 # Formats
 
 

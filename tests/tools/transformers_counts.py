@@ -21,22 +21,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
-
-SMALL = {
-    "hidden_size": 256, "n_embd": 256, "d_model": 256, "num_hidden_layers": 8, "n_layer": 8,
-    "n_layers": 8,
-}  # fmt: skip
 
 
 def count(config: Any) -> int:
     """Parameters of the decoder with a language-model head, tied ones once."""
     with torch.device("meta"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = AutoModelForCausalLM.from_config(config)
-    return sum(p.numel() for p in {id(p): p for p in model.parameters()}.values())
+        headless = type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING
+        model = (AutoModel if headless else AutoModelForCausalLM).from_config(config)
+    body = sum(p.numel() for p in {id(p): p for p in model.parameters()}.values())
+    # The decoder of a multimodal class alone has no head.
+    own_head = headless and not getattr(config, "tie_word_embeddings", False)
+    return body + (config.vocab_size * config.hidden_size if own_head else 0)
 
 
 def read(config: dict[str, Any]) -> Any:

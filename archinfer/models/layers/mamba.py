@@ -17,7 +17,7 @@ from archinfer.models.layers.pieces import (
 )
 from archinfer.models.shape import Cache
 
-__all__ = ["Mamba1", "Mamba2", "ShortConv"]
+__all__ = ["Mamba1", "Mamba2", "RecurrentUnit", "ShortConv"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,3 +216,53 @@ class ShortConv(Memoryless):
     def steps(self) -> tuple[str, ...]:
         """Dependent all-reduces, the branch's own norm not included."""
         return ("input projection", "output projection")
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrentUnit(Memoryless):
+    """Real-gated linear recurrent unit (Griffin, RecurrentGemma) with its convolution.
+
+    Attributes:
+        width: channels.
+        blocks: blocks of the gates' block-diagonal matrices.
+        conv: taps of the causal convolution.
+    """
+
+    width: int
+    blocks: int
+    conv: int
+
+    def __post_init__(self) -> None:
+        size_within("recurrent width", self.width, MAX_WIDTH)
+        size_within("recurrent blocks", self.blocks, MAX_HEADS)
+        size_within("convolution taps", self.conv, MAX_WIDTH)
+        need(
+            self.width % self.blocks == 0,
+            f"{self.blocks} blocks do not divide a recurrent width of {self.width}",
+        )
+
+    @property
+    def kind(self) -> str:
+        """What people call it."""
+        return f"linear recurrent unit {self.width}"
+
+    def pieces(self, hidden: int) -> Iterator[Piece]:
+        """Two projections in, one out, the gates' blocks, convolution, biases, decay."""
+        yield Piece("ssm", 2 * hidden * self.width, module="temporal_block.linear_x")
+        yield Piece("ssm", hidden * self.width, module="temporal_block.linear_out")
+        yield Piece("ssm", 2 * self.width * self.width // self.blocks)
+        yield Piece("ssm", (self.conv + 1 + 5) * self.width + hidden, vector=True)
+
+    def state_bytes(self) -> int:
+        """One number a channel, and the last conv - 1 inputs."""
+        return self.width * (STATE_BYTES + (self.conv - 1) * CONV_STATE_BYTES)
+
+    @property
+    def state_shards(self) -> float:
+        """One for each channel."""
+        return float(self.width)
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """Dependent all-reduces, the branch's own norm not included."""
+        return ("input projection", "gates", "output projection")

@@ -12,21 +12,29 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from archinfer.models.configkeys import ConfigKeys
-from archinfer.models.readers.common import EXPERT_WIDTH, Reading, Style, plain, read_tied
+from archinfer.models.readers.classic import (
+    read_bloom,
+    read_chatglm,
+    read_falcon,
+    read_gpt2,
+    read_gpt_neox,
+    read_gptj,
+    read_mpt,
+    read_opt,
+    read_phi,
+    read_stablelm,
+    sub_norms,
+    with_layer_extra,
+    xielu,
+)
+from archinfer.models.readers.common import EXPERT_WIDTH, Reading, plain, read_tied
 from archinfer.models.readers.grouped import (
-    read_arctic,
-    read_dbrx,
-    read_ernie,
     read_gemma4,
-    read_granite_shared,
-    read_grok,
-    read_hunyuan,
     read_llama4,
     read_mimo_v2,
     read_minimax,
     read_minimax_m2,
     read_minimax_m3,
-    read_phimoe,
     read_step3,
     read_step35,
 )
@@ -42,6 +50,30 @@ from archinfer.models.readers.latent import (
     read_kimi_linear,
     read_latent,
     read_longcat,
+)
+from archinfer.models.readers.mixtures import (
+    read_arctic,
+    read_dbrx,
+    read_ernie,
+    read_granite_shared,
+    read_grok,
+    read_hunyuan,
+    read_phimoe,
+)
+from archinfer.models.readers.statespace import (
+    read_bamba,
+    read_falcon_h1,
+    read_granite_hybrid,
+    read_mamba,
+    read_mamba2,
+    read_recurrent_gemma,
+)
+from archinfer.models.readers.style import Style
+from archinfer.models.readers.unusual import (
+    read_gemma3n,
+    read_jetmoe,
+    read_mllama,
+    read_zamba2,
 )
 
 __all__ = ["ARCHITECTURE_ALIASES", "FAMILIES", "SAME_AS", "Reading", "generic"]
@@ -120,6 +152,20 @@ _BAILING = Style(
     qkv_bias="use_qkv_bias", o_bias="use_bias", mlp_bias="use_bias", decoys=("use_rmsnorm",),
 )  # fmt: skip
 
+
+def read_latent_tied(keys: ConfigKeys) -> Reading:
+    """MiniCPM3: latent attention with values as wide as a share of the hidden size."""
+    keys.ignore("dim_model_base")
+    heads, hidden = keys.integer("num_attention_heads"), keys.integer("hidden_size")
+    if hidden % heads or keys.integer("v_head_dim", default=hidden // heads) != hidden // heads:
+        raise keys.refuse("v_head_dim must be hidden_size / num_attention_heads")
+    data = dict(keys.data) | {"v_head_dim": hidden // heads}
+    inner = ConfigKeys(data, keys.where)
+    reading = read_latent(inner, Style(tied=True))
+    keys.ignore(*(n for n in data if n not in inner.leftovers()))
+    return reading
+
+
 FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "afmoe": plain(
         replace(
@@ -127,10 +173,19 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
             window_every=4, window_default=1024,
         )
     ),
+    "apertus": with_layer_extra(
+        plain(replace(_BIASED, matrices=2, qk_norm="head", mlp_bias="mlp_bias",
+                      only={"qk_norm": True, "post_norm": False})), xielu
+    ),
     "arcee": plain(replace(_LLAMA, matrices=2)),
     "arctic": read_arctic,
     "bailing_moe": plain(_BAILING),
     "bailing_moe_v2": plain(replace(_BAILING, qk_norm="head", qk_norm_key="use_qk_norm")),
+    "bamba": read_bamba,
+    "bitnet": with_layer_extra(plain(_BIASED), sub_norms),
+    "bloom": read_bloom,
+    "chatglm": read_chatglm,
+    "codegen": read_gptj,
     "cohere": plain(_COHERE),
     "cohere2": plain(replace(_COHERE, qk_norm="none", qk_norm_key="", window="every",
                               window_every=4, window_default=4096,
@@ -144,17 +199,22 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "ernie4_5": read_ernie,
     "ernie4_5_moe": read_ernie,
     "cwm": plain(replace(_LLAMA, decoys=("sliding_window", "layer_types"))),
+    "exaone": plain(_LLAMA),
     "exaone4": plain(Style(qk_norm="head", norms_before=0, norms_after=1, window="every",
                             window_every=4)),
     "exaone_moe": plain(
         Style(qk_norm="head", window="every", window_every=4)
     ),
+    "falcon": read_falcon,
+    "falcon_h1": read_falcon_h1,
+    "falcon_mamba": read_mamba,
     "flex_olmo": plain(
         replace(_BIASED, qk_norm="projection", norms_before=0, norms_after=1, expert_width=True)
     ),
     "gemma": plain(_GEMMA),
     "gemma2": plain(_GEMMA2),
     "gemma3_text": plain(_GEMMA3),
+    "gemma3n_text": read_gemma3n,
     "gemma4_text": read_gemma4,
     "glm": plain(Style(qkv_bias="attention_bias", bias_default=True)),
     "glm4": plain(Style(qkv_bias="attention_bias", bias_default=True, norms_after=1)),
@@ -164,9 +224,14 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "glm4v_moe_text": plain(replace(_GLM_MOE, bias_default=True, qk_norm="none",
                                      qk_norm_key="", decoys=("use_qk_norm",))),
     "glm_moe_dsa": read_latent,
+    "gpt2": read_gpt2,
+    "gpt_bigcode": read_gpt2,
+    "gpt_neox": read_gpt_neox,
     "gpt_oss": plain(_GPT_OSS),
+    "gptj": read_gptj,
     "granite": plain(_LLAMA),
     "granitemoe": plain(replace(_BIASED, expert_width=True)),
+    "granitemoehybrid": read_granite_hybrid,
     "granitemoeshared": read_granite_shared,
     "grok-1": read_grok,
     "grok-2": read_grok,
@@ -178,6 +243,7 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
                             decoys=("qk_norm",), defaults={"head_dim": 128})),
     "internlm3": plain(replace(_LLAMA, qkv_bias="qkv_bias", o_bias="bias")),
     "jamba": read_jamba,
+    "jetmoe": read_jetmoe,
     "kimi_k2": read_latent,
     "kimi_linear": read_kimi_linear,
     "lfm2": read_lfm2,
@@ -185,8 +251,12 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "llama": read_llama,
     "llama4_text": read_llama4,
     "longcat_flash": read_longcat,
+    "mamba": read_mamba,
+    "mamba2": read_mamba2,
     "mimo": plain(replace(_QWEN2, qkv_bias="attention_bias", bias_default=True)),
     "mimo_v2_flash": read_mimo_v2,
+    "minicpm": plain(replace(_LLAMA, tied=True, decoys=("sliding_window", "dim_model_base"))),
+    "minicpm3": read_latent_tied,
     "minimax": read_minimax,
     "minimax_m1": read_minimax,
     "minimax_m2": read_minimax_m2,
@@ -197,6 +267,8 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "mistral": plain(_MISTRAL),
     "mistral4": read_latent,
     "mixtral": plain(Style(expert_width=True, window="all", defaults={"num_key_value_heads": 8})),
+    "mllama_text_model": read_mllama,
+    "mpt": read_mpt,
     "nemotron": plain(replace(_LLAMA, matrices=2, norm_vectors=2)),
     "nemotron-nas": read_nemotron_nas,
     "nemotron_h": read_nemotron_h,
@@ -205,6 +277,8 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "olmo3": plain(replace(_BIASED, qk_norm="projection", norms_before=0, norms_after=1,
                             window="every", window_every=4, window_default=4096)),
     "olmoe": plain(replace(_BIASED, qk_norm="projection", expert_width=True)),
+    "opt": read_opt,
+    "phi": read_phi,
     "phi3": plain(Style(window="all", only={"full_attn_mod": 1})),
     "phimoe": read_phimoe,
     "qwen2": plain(_QWEN2),
@@ -215,6 +289,7 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "qwen3_5_text": read_qwen_linear,
     "qwen3_moe": plain(replace(_QWEN3, decoys=("use_qk_norm", "qkv_bias"))),
     "qwen3_next": read_qwen_linear,
+    "recurrent_gemma": read_recurrent_gemma,
     "sarvam_moe": plain(replace(_GLM_MOE, qk_norm_default=True)),
     "seed_oss": plain(
         Style(
@@ -226,17 +301,22 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "smollm3": plain(replace(_LLAMA, tied=True, decoys=("no_rope_layers", "sliding_window",
                                                          "no_rope_layer_interval"))),
     "solar_open": plain(_BIASED),
+    "stablelm": read_stablelm,
     "starcoder2": plain(Style(qkv_bias="use_bias", o_bias="use_bias", mlp_bias="use_bias",
                                bias_default=True, matrices=2, norm_vectors=2, tied=True,
                                window="all", defaults={"num_key_value_heads": 2})),
     "step3_text": read_step3,
     "step3p5": read_step35,
     "youtu": read_latent,
+    "zamba2": read_zamba2,
 }  # fmt: skip
 """Readers by `model_type`."""
 
 SAME_AS = {
+    "RefinedWeb": "falcon",
+    "RefinedWebModel": "falcon",
     "gemma3": "gemma3_text",
+    "gemma3n": "gemma3n_text",
     "gemma4": "gemma4_text",
     "exaone4_5": "exaone4",
     "exaone4_5_text": "exaone4",
@@ -246,6 +326,7 @@ SAME_AS = {
     "kimi_k25": "kimi_k2",
     "kimi_k3": "kimi_linear",
     "llama4": "llama4_text",
+    "mllama": "mllama_text_model",
     "minimax_m3_vl": "minimax_m3",
     "minimax_m3_vl_text": "minimax_m3",
     "mistral_large_3": "deepseek_v3",

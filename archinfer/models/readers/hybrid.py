@@ -27,7 +27,6 @@ from archinfer.models.readers.common import (
     SHARED_EXPERTS,
     TOP_K,
     Reading,
-    Style,
     make_blocks,
     make_reading,
     read_attention,
@@ -35,8 +34,7 @@ from archinfer.models.readers.common import (
     read_feed_forwards,
     read_heads,
 )
-
-__all__ = ["read_jamba", "read_lfm2", "read_nemotron_h", "read_nemotron_nas", "read_qwen_linear"]
+from archinfer.models.readers.style import Style
 
 # Qwen3-Next, Qwen3.5
 

@@ -27,7 +27,6 @@ from archinfer.models.readers.common import (
     KV_HEADS,
     TOP_K,
     Reading,
-    Style,
     make_blocks,
     make_reading,
     plain,
@@ -36,8 +35,7 @@ from archinfer.models.readers.common import (
     read_feed_forwards,
     refuse_leftovers,
 )
-
-__all__ = ["read_deepseek_v4", "read_kimi_linear", "read_latent", "read_longcat"]
+from archinfer.models.readers.style import Style
 
 # DeepSeek and what is built like it
 

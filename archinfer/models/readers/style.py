@@ -1,0 +1,62 @@
+"""How families of ordinary decoders differ from Llama."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a family of ordinary decoders differs from Llama.
+
+    Attributes:
+        qkv_bias, o_bias: a key that switches the bias, or a fixed answer.
+        bias_default: what the keys are where a file leaves them out.
+        o_bias_default, mlp_bias_default: the same for those keys alone (None: bias_default).
+        qk_norm: kind of q/k norm, and the key that switches it ("": always).
+        norms_before, norms_after, norm_vectors: norms of each branch.
+        parallel: attention and feed-forward side by side under one norm.
+        matrices: matrices of a feed-forward.
+        mlp_bias: key of its biases, or a fixed answer.
+        expert_width: experts are as wide as `intermediate_size` says.
+        shared_gate: the shared expert has a one-row gate.
+        tied: the head is tied where the file does not say.
+        window: which layers are windowed where `layer_types` does not say: "none", "all",
+            "switched" (only with use_sliding_window), or every layer but each n-th ("every").
+        window_default, window_every: class defaults of `sliding_window` and n.
+        gate: output gate of the attention.
+        sinks: attention sinks.
+        defaults: class defaults of keys that released files are known to leave out.
+        decoys: keys that the family's code does not use.
+        only: keys that the family's code is known with one value of; another is refused.
+    """
+
+    qkv_bias: str | bool = False
+    o_bias: str | bool = False
+    bias_default: bool = False
+    o_bias_default: bool | None = None
+    mlp_bias_default: bool | None = None
+    qk_norm: Literal["none", "head", "projection", "unweighted"] = "none"
+    qk_norm_key: str = ""
+    qk_norm_default: bool = True
+    norms_before: int = 1
+    norms_after: int = 0
+    norm_vectors: int = 1
+    final_norm_vectors: int | None = None
+    parallel: bool = False
+    matrices: int = 3
+    mlp_bias: str | bool = False
+    expert_width: bool = False
+    expert_bias: bool = False
+    router_bias: bool = False
+    shared_gate: bool = False
+    tied: bool = False
+    window: Literal["none", "all", "switched", "every"] = "none"
+    window_default: int | None = None
+    window_every: int = 0
+    gate: Literal["none", "full", "head"] = "none"
+    sinks: bool = False
+    defaults: dict[str, int] = field(default_factory=dict)
+    decoys: tuple[str, ...] = ()
+    only: dict[str, Any] = field(default_factory=dict)
