@@ -13,16 +13,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, RootModel, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 
 from archinfer.calibration.calibrate import Calibration
 from archinfer.checks.run import Report
 from archinfer.errors import UnknownNameError
 from archinfer.forward.compare import HardwareComparison
 from archinfer.forward.prediction import Predictions
-from archinfer.hardware.profile import Hardware
+from archinfer.hardware.profile import Hardware, ListedHardware
 from archinfer.inference.comparison import Comparison
 from archinfer.inference.posterior import Posterior
+from archinfer.models.described import DescribedModel, ListedModel
 from archinfer.solver.answer import Answer
 
 __all__ = ["SCHEMAS", "Schema", "json_schema"]
@@ -40,115 +41,11 @@ class Levels(BaseModel):
     p95: float
 
 
-class HardwareListRow(BaseModel):
-    """One shipped profile."""
-
-    name: str
-    title: str
-    execution: Literal["spatial", "temporal"]
-
-
-class HardwareListOutput(RootModel[list[HardwareListRow]]):
-    """`archinfer hardware list --format json`."""
-
-
 class Solution(Answer):
     """What a target or an observed speed allows, and what an observed one says."""
 
     posterior: Posterior | None
     comparisons: tuple[Comparison, ...]
-
-
-class TotalAndActive(BaseModel):
-    """Parameters, all of them and those that one token uses."""
-
-    total: int
-    active: int
-
-
-class ModelParameters(TotalAndActive):
-    """Exact counts of parameters."""
-
-    by_component: dict[str, int]
-    active_without_input_embedding: int
-    active_without_embedding_and_head: int
-    multi_token_prediction_not_counted: int
-
-
-class ReductionsOutput(BaseModel):
-    """The chain of dependent reductions of layers of one kind."""
-
-    layers: int
-    reductions: int
-    steps: list[str]
-
-
-class AnnouncedOutput(BaseModel):
-    """What the maker says of the size, as written."""
-
-    total: str | None
-    active: str | None
-    source: str | None
-    difference: str | None
-
-
-class ModelOutput(BaseModel):
-    """`archinfer models show MODEL --format json`."""
-
-    name: str
-    family: str
-    hugging_face: str | None
-    parameters: ModelParameters
-    kv_bytes_per_token: float = Field(description="16-bit cache, every layer that has one")
-    kv_bytes_per_token_by_format: dict[str, float]
-    kv_bytes_per_token_past_windows: float
-    kv_window_bytes_max: float
-    indexer_bytes_per_token: float
-    state_bytes: float = Field(description="recurrent state of a sequence")
-    layers: int
-    hidden_size: int
-    vocab_size: int
-    tied_head: bool
-    attention: dict[str, int] = Field(description="layers by kind")
-    experts: int | None
-    experts_per_token: float | None
-    weight_format: str
-    weight_bytes: float
-    weight_formats: dict[str, str] = Field(description="by component; several joined by ' + '")
-    weight_bytes_by_component: dict[str, float]
-    kv_format: str | None = Field(description="of the KV cache, where the model's file states one")
-    assumed: list[str] = Field(description="what the model's file does not say")
-    reductions_per_layer: list[ReductionsOutput]
-    max_context_tokens: int | None
-    announced: AnnouncedOutput | None
-    source: str | None
-    counted_by: str | None
-    confidence: str | None
-    notes: list[str]
-    warnings: list[str]
-    conventions: dict[str, str]
-
-
-class ModelListRow(BaseModel):
-    """One model of the catalogue."""
-
-    name: str
-    total_params: int
-    active_params: int
-    layers: int
-    hidden_size: int
-    experts: int | None
-    experts_per_token: float | None
-    kv_bytes_per_token: float
-    weight_format: str
-    announced_total: str | None
-    announced_active: str | None
-    hugging_face: str | None
-    confidence: str | None
-
-
-class ModelListOutput(RootModel[list[ModelListRow]]):
-    """`archinfer models list --format json`."""
 
 
 class ErrorSummary(BaseModel):
@@ -353,12 +250,12 @@ OUTPUTS = {
     "solve": Output("solve", Solution),
     "predict": Output("predict MODEL...", Predictions),
     "compare": Output("compare MODEL...", HardwareComparison),
-    "models-show": Output("models show MODEL", ModelOutput),
-    "models-list": Output("models list", ModelListOutput),
+    "models-show": Output("models show MODEL", DescribedModel),
+    "models-list": Output("models list", list[ListedModel]),
     "calibrate": Output("calibrate", Calibration),
     "validate": Output("validate", ValidateOutput),
     "hardware-show": Output("hardware show NAME", Hardware),
-    "hardware-list": Output("hardware list", HardwareListOutput),
+    "hardware-list": Output("hardware list", list[ListedHardware]),
     "check-output": Output("check FILE...", Report),
 }
 """Outputs by the name of their schema."""

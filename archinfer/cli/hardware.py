@@ -25,11 +25,11 @@ def list_profiles(
     output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
 ) -> None:
     """List the shipped profiles."""
-    from archinfer.hardware.profile import Hardware
+    from archinfer.hardware.profile import Hardware, ListedHardware
     from archinfer.report.hardware import list_document
 
     profiles = [Hardware.load(name) for name in Hardware.names()]
-    names = [{"name": h.name, "title": h.title, "execution": h.execution} for h in profiles]
+    names = [ListedHardware(profile) for profile in profiles]
     show_answer(Answer(lambda: list_document(profiles), lambda: names), output)
 
 

@@ -313,6 +313,15 @@ class Hardware(Node):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ListedHardware(Record):
+    """One shipped profile."""
+
+    KEYS = ("name=hardware.name", "title=hardware.title", "execution=hardware.execution")
+
+    hardware: Hardware
+
+
 def profile_folder() -> Path:
     """The folder of the shipped profiles: inside a wheel, or beside the package in a checkout."""
     package = Path(__file__).resolve().parent.parent
