@@ -34,7 +34,8 @@ from archinfer.report import validation as published_speeds
 from archinfer.report.findings import plain_name
 from archinfer.report.html import to_page
 from archinfer.report.markup import VOID, Markup, el, join
-from archinfer.report.predict import Row, document
+from archinfer.report.predict import document
+from archinfer.report.predict_model import Row
 from archinfer.solver.answer import Answer, answer
 from archinfer.solver.drawn import drawn, kinds, kinds_of
 from archinfer.solver.question import Question

@@ -44,8 +44,8 @@ from archinfer.report.chart import (
 )
 from archinfer.report.measured import calibrate_chart, validate_chart
 from archinfer.report.nodes_chart import nodes_panel
-from archinfer.report.predict import Row
 from archinfer.report.predict_chart import TERM_STYLES, predict_chart, time_panel
+from archinfer.report.predict_model import Row
 from archinfer.report.sizes_chart import catalogue_points, sizes_panel
 from archinfer.report.solve import chart as solve_chart
 from archinfer.solver.answer import Answer, answer

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["check"]
-
 EXAMPLE_NAME = "archinfer-checks.yaml"
 
 EXAMPLE = """\

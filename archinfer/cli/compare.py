@@ -9,8 +9,6 @@ import typer
 from archinfer.cli.options import takes
 from archinfer.cli.output import Format, FormatOption
 
-__all__ = ["compare"]
-
 
 @takes("compare")
 def compare(

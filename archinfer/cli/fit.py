@@ -9,8 +9,6 @@ import typer
 
 from archinfer.cli.output import warn
 
-__all__ = ["fit"]
-
 
 def fit(
     hardware: Annotated[

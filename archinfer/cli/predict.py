@@ -12,10 +12,7 @@ from archinfer.cli.output import PLOT_HELP, REPORT_HELP, Format, FormatOption
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware
     from archinfer.physics.deployment import Deployment
-    from archinfer.report.predict import Row
-
-__all__ = ["predict"]
-
+    from archinfer.report.predict_model import Row
 
 NO_TIME = ("memory.capacity", "memory.usable_fraction", "power", "price")
 """Figures that are not set for the sake of a speed."""
@@ -115,7 +112,7 @@ def _known(name: str, profile: Hardware, deployment: Deployment) -> Row:
     from archinfer.cli.common import uneven_groups, unfilled_stages
     from archinfer.forward.predict import predict as predicted
     from archinfer.models.named import read_model
-    from archinfer.report.predict import Row
+    from archinfer.report.predict_model import Row
 
     architecture, record = read_model(name)
     warnings = list(architecture.warnings)
@@ -159,7 +156,7 @@ def _totals(asked: dict[str, Any], profile: Hardware, deployment: Deployment) ->
     from archinfer.cli.common import unfilled_stages
     from archinfer.forward.depths import predict_depths
     from archinfer.models.family import FamilyRules, attention_rule
-    from archinfer.report.predict import Row
+    from archinfer.report.predict_model import Row
     from archinfer.words import compact
 
     size, used = totals_of(asked)

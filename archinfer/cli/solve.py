@@ -9,8 +9,6 @@ import typer
 from archinfer.cli.options import takes
 from archinfer.cli.output import PLOT_HELP, REPORT_HELP, Format, FormatOption
 
-__all__ = ["solve"]
-
 
 @takes("solve")
 def solve(

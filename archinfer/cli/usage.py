@@ -9,8 +9,6 @@ import typer
 
 from archinfer.errors import nearest, shorten
 
-__all__ = ["ParserError", "describe"]
-
 # Some versions of typer carry a click of their own, so its class is found by one that typer names.
 ParserError: type[Exception] = next(
     c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException"

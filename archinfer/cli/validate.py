@@ -21,8 +21,6 @@ from archinfer.cli.output import (
 if TYPE_CHECKING:
     from archinfer.fitting.validation import Validation
 
-__all__ = ["validate"]
-
 
 def validate(
     hardware: Annotated[

@@ -6,23 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from archinfer.report.document import (
-    ALL,
-    EXPLAIN,
-    PAGE,
-    SHOWN,
-    Block,
-    Cell,
-    Later,
-    Paragraph,
-    Pictures,
-    Section,
-    Table,
-    flatten,
-    number,
-)
-from archinfer.report.predict import time_table
+from archinfer.report import document as doc
 from archinfer.report.predict_chart import time_panel
+from archinfer.report.predict_model import time_table
 from archinfer.solver.answer import Answer
 from archinfer.solver.designs import Design, rounded
 from archinfer.words import capital, compact, counted, seconds, span, speeds
@@ -37,19 +23,19 @@ COLUMNS = (
 
 def csv_rows(answer: Answer) -> list[list[Any]]:
     """The architectures in full precision for CSV, headings first."""
-    return flatten((d.to_dict() for d in answer.architectures), COLUMNS)
+    return doc.flatten((d.to_dict() for d in answer.architectures), COLUMNS)
 
 
-def architectures(answer: Answer) -> Iterator[Block]:
+def architectures(answer: Answer) -> Iterator[doc.Block]:
     designs = answer.architectures
     if not designs:
-        where = SHOWN if answer.architectures_wanted else PAGE
+        where = doc.SHOWN if answer.architectures_wanted else doc.PAGE
         text = (
             "No buildable architecture of whole heads and experts lies in the region."
             if answer.architectures_wanted
             else "None is listed: none was asked for."
         )
-        yield Paragraph(text, where=where)
+        yield doc.Paragraph(text, where=where)
         return
     headings = (
         "total", "active", "layers", "nodes", "hidden", "experts", "weights",
@@ -61,28 +47,28 @@ def architectures(answer: Answer) -> Iterator[Block]:
     )
     rows = [_design(d) for d in designs]
     drop = ("hidden", "memory")
-    yield Table(title, headings, rows, "rrrrrrlrrrl", ALL, drop=drop, sortable=True)
+    yield doc.Table(title, headings, rows, "rrrrrrlrrrl", doc.ALL, drop=drop, sortable=True)
     note = _needs(answer)
     if note:
-        yield Paragraph(f"{capital(note)}.", where=ALL)
+        yield doc.Paragraph(f"{capital(note)}.", where=doc.ALL)
 
 
-def _design(d: Design) -> Sequence[str | Cell]:
+def _design(d: Design) -> Sequence[str | doc.Cell]:
     moe, arch = d.moe, d.architecture
     # Nodes, and where they share layers how.
     group = round(float(d.mapping.tensor_parallel))
     shared = "" if group == 1 else f" (tp {group:,})"
     return (
-        number(d.total_params, compact(d.total_params)),
-        number(d.active_params, compact(d.active_params)),
-        number(arch.layers, str(arch.layers)),
-        number(d.nodes, f"{d.nodes:,}{shared}"),
-        number(arch.hidden_size, str(arch.hidden_size)),
-        number(moe.experts, f"{moe.top_k}/{moe.experts}") if moe else number(0, "dense"),
+        doc.number(d.total_params, compact(d.total_params)),
+        doc.number(d.active_params, compact(d.active_params)),
+        doc.number(arch.layers, str(arch.layers)),
+        doc.number(d.nodes, f"{d.nodes:,}{shared}"),
+        doc.number(arch.hidden_size, str(arch.hidden_size)),
+        doc.number(moe.experts, f"{moe.top_k}/{moe.experts}") if moe else doc.number(0, "dense"),
         d.weights,
-        number(d.speed[1], speeds(*d.speed)),
-        number(d.accepted_needed, f"{d.accepted_needed:.2f}"),
-        number(d.memory_bytes, f"{d.memory_bytes / 1e12:.3g} TB"),
+        doc.number(d.speed[1], speeds(*d.speed)),
+        doc.number(d.accepted_needed, f"{d.accepted_needed:.2f}"),
+        doc.number(d.memory_bytes, f"{d.memory_bytes / 1e12:.3g} TB"),
         d.bottleneck,
     )
 
@@ -122,9 +108,9 @@ def _needs(answer: Answer) -> str:
     return text if all_within(low * slow, high * fast) else f"{text}, or the spread of the speeds"
 
 
-def one_pass(answer: Answer) -> Iterator[Block]:
+def one_pass(answer: Answer) -> Iterator[doc.Block]:
     """The time of the first architecture."""
-    where = EXPLAIN | PAGE
+    where = doc.EXPLAIN | doc.PAGE
     if answer.architectures:
         d = answer.architectures[0]
         wide = math.isfinite(d.region_side)
@@ -135,8 +121,8 @@ def one_pass(answer: Answer) -> Iterator[Block]:
             f"{counted(d.nodes, answer.question.hardware.node)}, "
             f"{d.mapping.layers_per_stage:.0f} layer(s) each{side}"
         )
-        picture = Later(
-            lambda: [Pictures([time_panel("Time of one pass", d.time_s)], "time", layout="")]
+        picture = doc.Later(
+            lambda: [doc.Pictures([time_panel("Time of one pass", d.time_s)], "time", layout="")]
         )
-        blocks: list[Block] = [time_table(title, d.time_s, where), picture]
-        yield Section("Time of one pass by term", blocks, where)
+        blocks: list[doc.Block] = [time_table(title, d.time_s, where), picture]
+        yield doc.Section("Time of one pass by term", blocks, where)

@@ -8,18 +8,7 @@ from typing import Any
 from archinfer.calibration.blind import BlindTest
 from archinfer.calibration.calibrate import Calibration
 from archinfer.calibration.fit import Coefficient, Timing
-from archinfer.report.document import (
-    ALL,
-    PAGE,
-    Block,
-    Document,
-    Later,
-    Lead,
-    Paragraph,
-    Pictures,
-    Section,
-    Table,
-)
+from archinfer.report import document as doc
 from archinfer.report.findings import NAMES
 from archinfer.report.measured import calibrate_chart
 from archinfer.units import format_quantity
@@ -63,27 +52,27 @@ def _point(p: Timing) -> Sequence[str]:
     ]
 
 
-def document(found: Calibration) -> Document:
+def document(found: Calibration) -> doc.Document:
     """What `archinfer calibrate` measured."""
-    told = [Paragraph(text, where=ALL, tight=True) for text in sentences(found)]
-    told[-1] = Paragraph(sentences(found)[-1], where=ALL)
-    chart = Later(lambda: _pictures(found))
+    told = [doc.Paragraph(text, where=doc.ALL, tight=True) for text in sentences(found)]
+    told[-1] = doc.Paragraph(sentences(found)[-1], where=doc.ALL)
+    chart = doc.Later(lambda: _pictures(found))
     blind = () if found.blind is None else _blind_sentences(found.blind)
-    blocks: list[Block] = [
-        Lead([], list(_lead(found))),
-        Section("In words", told),
-        Section("Pictures", [chart], PAGE),
-        Section("What was measured", list(tables(found))),
-        Section("Blind test", [Paragraph(text, where=ALL) for text in blind]),
+    blocks: list[doc.Block] = [
+        doc.Lead([], list(_lead(found))),
+        doc.Section("In words", told),
+        doc.Section("Pictures", [chart], doc.PAGE),
+        doc.Section("What was measured", list(tables(found))),
+        doc.Section("Blind test", [doc.Paragraph(text, where=doc.ALL) for text in blind]),
     ]
     title = "This machine, measured by a decoder that runs on it"
-    return Document(title, blocks, titled=PAGE)
+    return doc.Document(title, blocks, titled=doc.PAGE)
 
 
-def _pictures(found: Calibration) -> Iterator[Block]:
+def _pictures(found: Calibration) -> Iterator[doc.Block]:
     chart = calibrate_chart(found)
-    yield Pictures(chart.panels, "picture")
-    yield Paragraph(chart.caption, "soft", PAGE)
+    yield doc.Pictures(chart.panels, "picture")
+    yield doc.Paragraph(chart.caption, "soft", doc.PAGE)
 
 
 def _lead(found: Calibration) -> Iterator[tuple[str, str]]:
@@ -99,11 +88,13 @@ def _lead(found: Calibration) -> Iterator[tuple[str, str]]:
     yield "Carries over to other hardware", f"{'; '.join(used)}."
 
 
-def tables(found: Calibration) -> Iterator[Table]:
+def tables(found: Calibration) -> Iterator[doc.Table]:
     """Every table."""
 
-    def table(title: str, headings: Sequence[str], rows: list[Sequence[str]], align: str) -> Table:
-        return Table(title, headings, rows, align, ALL, titled=ALL)
+    def table(
+        title: str, headings: Sequence[str], rows: list[Sequence[str]], align: str
+    ) -> doc.Table:
+        return doc.Table(title, headings, rows, align, doc.ALL, titled=doc.ALL)
 
     coefficients = [_coefficient(name, c) for name, c in found.run.fit.coefficients.items()]
     headings = ["what", "value", "low", "high"]

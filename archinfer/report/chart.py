@@ -12,28 +12,6 @@ from dataclasses import dataclass, field
 
 from archinfer.words import compact
 
-__all__ = [
-    "CIVIDIS",
-    "COLOURS",
-    "DASHES",
-    "Axis",
-    "Band",
-    "Bars",
-    "Box",
-    "Cells",
-    "Chart",
-    "Curve",
-    "Mark",
-    "Note",
-    "Panel",
-    "Points",
-    "names_that_fit",
-    "note_box",
-    "overlap",
-    "text_width",
-    "ticks",
-]
-
 COLOURS = {
     "ink": "#1a1a1a",
     "grey": "#6b6b6b",
@@ -62,20 +40,15 @@ _TICKS_FEW = 3
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis.
-
-    Attributes:
-        label: quantity with its unit.
-        low, high: ends, in the unit of the label.
-        log: logarithmic.
-        categories: names at 0, 1, 2, ... instead of numbers.
-    """
+    """One axis."""
 
     label: str
+    """Quantity with its unit, in which the ends are."""
     low: float
     high: float
     log: bool = True
     categories: tuple[str, ...] = ()
+    """Names at 0, 1, 2, ... instead of numbers."""
 
     def fraction(self, value: float) -> float:
         """Where `value` lies between the ends: 0 at low, 1 at high."""
@@ -142,25 +115,21 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Coloured cells.
-
-    Attributes:
-        x, y: edges, ascending.
-        steps: for each row of cells (along y) and column the step, -1 where there is nothing.
-        colours: of the steps.
-        bounds: words at the lower edge of each step and the upper edge of the last; or as many
-            as steps, then each names its step.
-        label: what the colour says, with its unit.
-        clip: corners (x, y) of the polygon outside which nothing is coloured; empty: none.
-    """
+    """Coloured cells between edges `x` and `y`, ascending."""
 
     x: Sequence[float]
     y: Sequence[float]
     steps: Sequence[Sequence[int]]
+    """For each row of cells (along y) and column the step, -1 where there is nothing."""
     colours: tuple[str, ...]
+    """Of the steps."""
     bounds: tuple[str, ...]
+    """Words at the lower edge of each step and the upper edge of the last; or as many as steps,
+    then each names its step."""
     label: str
+    """What the colour says, with its unit."""
     clip: tuple[tuple[float, float], ...] = ()
+    """Corners (x, y) of the polygon outside which nothing is coloured; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,24 +190,18 @@ Mark = Band | Curve | Cells | Points | Box | Bars | Note
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes.
-
-    Attributes:
-        title: what is shown.
-        text: the same in words, for those who cannot see it.
-        x, y: axes.
-        marks: drawn in order.
-        legend: corner of the list of labelled marks, such as "upper left"; "": none.
-        small: a small multiple.
-    """
+    """One pair of axes with marks that are drawn in order."""
 
     title: str
     text: str
+    """What is shown, in words for those who cannot see it."""
     x: Axis
     y: Axis
     marks: tuple[Mark, ...]
     legend: str = "upper left"
+    """Corner of the list of labelled marks; "": none."""
     small: bool = False
+    """A small multiple."""
 
 
 @dataclass(frozen=True, slots=True)

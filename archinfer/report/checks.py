@@ -8,7 +8,7 @@ from itertools import groupby
 from xml.etree import ElementTree
 
 from archinfer.checks.run import Remark, Report, Result
-from archinfer.report.document import Document, Paragraph, Span, Words
+from archinfer.report import document as doc
 
 # What XML 1.0 cannot hold, escaped or not.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -31,14 +31,14 @@ def summary(report: Report) -> str:
     return text
 
 
-def document(report: Report) -> Document:
+def document(report: Report) -> doc.Document:
     """One line for each expectation, then the summary."""
-    lines = [Paragraph(_line(result), tight=True, whole=True) for result in report.results]
-    return Document("", [*lines, Paragraph(summary(report), "strong", whole=True)])
+    lines = [doc.Paragraph(_line(result), tight=True, whole=True) for result in report.results]
+    return doc.Document("", [*lines, doc.Paragraph(summary(report), "strong", whole=True)])
 
 
-def _line(result: Result) -> Words:
-    verdict = Span("PASS", "good") if result.passed else Span("FAIL", "bad")
+def _line(result: Result) -> doc.Words:
+    verdict = doc.Span("PASS", "good") if result.passed else doc.Span("FAIL", "bad")
     return verdict, f"  {result.file}:{result.line}  {_label(result)}: {_message(result)}"
 
 

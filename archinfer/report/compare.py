@@ -6,16 +6,7 @@ import math
 from typing import Any
 
 from archinfer.forward.compare import Entry
-from archinfer.report.document import (
-    MARKDOWN,
-    SHOWN,
-    Block,
-    Cell,
-    Document,
-    Paragraph,
-    Table,
-    flatten,
-)
+from archinfer.report import document as doc
 from archinfer.words import compact, counted, span, speeds
 
 FEW = 4
@@ -41,21 +32,23 @@ ALIGN = "llrrrlrrrrl"
 
 def csv_rows(entries: list[Entry]) -> list[list[Any]]:
     """Rows of full precision for CSV, headings first."""
-    return flatten((e.to_dict() for e in entries), COLUMNS)
+    return doc.flatten((e.to_dict() for e in entries), COLUMNS)
 
 
-def document(entries: list[Entry]) -> Document:
+def document(entries: list[Entry]) -> doc.Document:
     """What `archinfer compare` found: a table a model; in Markdown one for all."""
-    blocks: list[Block] = [Table("", HEADINGS, [_cells(e) for e in entries], ALIGN, MARKDOWN)]
+    blocks: list[doc.Block] = [
+        doc.Table("", HEADINGS, [_cells(e) for e in entries], ALIGN, doc.MARKDOWN)
+    ]
     for model in dict.fromkeys(e.model for e in entries):
         mine = [e for e in entries if e.model == model]
         rows = [_cells(e)[1:] for e in mine]
-        blocks.append(Table(_title(mine[0]), HEADINGS[1:], rows, ALIGN[1:], SHOWN))
-    blocks.append(Paragraph(_reading(entries[0])))
+        blocks.append(doc.Table(_title(mine[0]), HEADINGS[1:], rows, ALIGN[1:], doc.SHOWN))
+    blocks.append(doc.Paragraph(_reading(entries[0])))
     caveat = _software(entries)
     if caveat:
-        blocks.append(Paragraph(caveat))
-    return Document("", blocks)
+        blocks.append(doc.Paragraph(caveat))
+    return doc.Document("", blocks)
 
 
 def _title(entry: Entry) -> str:
@@ -67,7 +60,7 @@ def _title(entry: Entry) -> str:
     )
 
 
-def _cells(entry: Entry) -> list[str | Cell]:
+def _cells(entry: Entry) -> list[str | doc.Cell]:
     p, c = entry.prediction, entry.ceiling
     fits = bool(p.fits)
     ceiling: list[str] = ["none", "-", "-"]

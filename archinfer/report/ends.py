@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from archinfer.inference.posterior import Marginal
-from archinfer.report.document import PAGE, Block, Items, Paragraph, Span, Table, Words
+from archinfer.report import document as doc
 from archinfer.report.findings import NAMES, WITHIN, given_words, identified_words, plain_name
 from archinfer.solver.answer import SEARCHED, Answer
 from archinfer.solver.drawn import drawn, free_end, kinds, kinds_of
@@ -17,18 +17,22 @@ LIKELY = (
     "Most likely: probabilities over models shaped like the open ones of today. They replace the "
     "hard habits, so they may reach beyond an end that a habit draws."
 )
-LEGEND: Sequence[Words] = (
-    (Span("physics", "chip physics"), " the hardware cannot do more."),
-    (Span("habit", "chip habit"), " nobody builds models like that today; --physics-only leaves "
-     "these out."),
-    (Span(WITHIN, "chip habit"), " physics acts there, but habits place the corner: without them "
-     "the end moves."),
-    (Span("request", "chip request"), " you asked for it."),
-    (Span("search", "chip search"), " the solver looks no further."),
-)  # fmt: skip
+LEGEND: Sequence[doc.Words] = (
+    (doc.Span("physics", "chip physics"), " the hardware cannot do more."),
+    (
+        doc.Span("habit", "chip habit"),
+        " nobody builds models like that today; --physics-only leaves these out.",
+    ),
+    (
+        doc.Span(WITHIN, "chip habit"),
+        " physics acts there, but habits place the corner: without them the end moves.",
+    ),
+    (doc.Span("request", "chip request"), " you asked for it."),
+    (doc.Span("search", "chip search"), " the solver looks no further."),
+)
 
 
-def pinned(answer: Answer) -> Iterator[Block]:
+def pinned(answer: Answer) -> Iterator[doc.Block]:
     """The ranges of a feasible answer with what draws each end, and what is likely."""
     known = kinds(answer.question)
     posterior = answer.posterior
@@ -37,60 +41,62 @@ def pinned(answer: Answer) -> Iterator[Block]:
     if marginals:
         headings.insert(2, "most likely (90 %)")
     rows = [_row(answer, name, known, marginals) for name in answer.ranges]
-    yield Table(CAPTION, headings, rows, "w" * len(headings), PAGE)
-    yield Items(LEGEND, where=PAGE)
+    yield doc.Table(CAPTION, headings, rows, "w" * len(headings), doc.PAGE)
+    yield doc.Items(LEGEND, where=doc.PAGE)
     if marginals:
-        yield Paragraph(LIKELY, where=PAGE)
+        yield doc.Paragraph(LIKELY, where=doc.PAGE)
 
 
 def _row(
     answer: Answer, name: str, known: dict[str, str], marginals: Mapping[str, Marginal]
-) -> list[Words]:
+) -> list[doc.Words]:
     m = marginals.get(name)
-    cells: list[Words] = [NAMES[name], _verdict(answer, name, known, m)]
+    cells: list[doc.Words] = [NAMES[name], _verdict(answer, name, known, m)]
     if m is not None:
         used = " in use" if name == "nodes" else ""
         cells.append(f"{compact(m.p50)}{used} ({compact(m.p05)} to {compact(m.p95)})")
     return [*cells, *(_end(answer, name, side, known) for side in ("low", "high"))]
 
 
-def _end(answer: Answer, name: str, side: str, known: dict[str, str]) -> Words:
+def _end(answer: Answer, name: str, side: str, known: dict[str, str]) -> doc.Words:
     """An end, the constraint there, of what kind it is, and where habits place it."""
     bound: Bound = getattr(answer.ranges[name], side)
     found = kinds_of(bound.by, known)
-    words: list[str | Span] = [Span(compact(bound.value)), f": {plain_name(bound.by)} "]
+    words: list[str | doc.Span] = [doc.Span(compact(bound.value)), f": {plain_name(bound.by)} "]
     for kind in found:
-        words += [Span(kind, f"chip {kind}"), " "]
+        words += [doc.Span(kind, f"chip {kind}"), " "]
     if drawn(answer, name, side, known) == WITHIN:
         if "habit" not in found:
-            words.append(Span(WITHIN, "chip habit"))
+            words.append(doc.Span(WITHIN, "chip habit"))
         words.append(f" ({compact(free_end(answer, name, side))} without habits)")
     return tuple(words)
 
 
-def _verdict(answer: Answer, name: str, known: dict[str, str], m: Marginal | None) -> Words:
+def _verdict(answer: Answer, name: str, known: dict[str, str], m: Marginal | None) -> doc.Words:
     """Whether the evidence pins the quantity."""
     if m is None:
         return _without_posterior(answer, name, known)
     if m.given:
         return given_words(answer.question, name, m)
     style = "yes" if m.identified else "no"
-    return Span(identified_words(m), style), f" ({m.information_bits:.1f} bits learnt)"
+    return doc.Span(identified_words(m), style), f" ({m.information_bits:.1f} bits learnt)"
 
 
-def _without_posterior(answer: Answer, name: str, known: dict[str, str]) -> Words:
+def _without_posterior(answer: Answer, name: str, known: dict[str, str]) -> doc.Words:
     sides = (("above", "high"), ("below", "low"))
     by = {words: drawn(answer, name, side, known) for words, side in sides}
     physical = [words for words, kind in by.items() if kind == "physics"]
     if physical:
-        return (Span(f"pinned from {' and '.join(physical)} by physics", "yes"),)
+        return (doc.Span(f"pinned from {' and '.join(physical)} by physics", "yes"),)
     placed = [words for words, kind in by.items() if kind == WITHIN]
     if placed:
         where = f": from {' and '.join(placed)} by physics within habits of design"
-        return Span("not pinned", "no"), where
+        return doc.Span("not pinned", "no"), where
     interval = answer.ranges[name]
     if interval.high.by == SEARCHED and interval.low.by == SEARCHED:
-        return (Span("not pinned", "no"),)
+        return (doc.Span("not pinned", "no"),)
     if known.get(interval.low.by) == known.get(interval.high.by) == "request":
         return "as you asked"
-    return Span("not pinned by the hardware or the speed", "no"), ": only by what is built today"
+    return doc.Span(
+        "not pinned by the hardware or the speed", "no"
+    ), ": only by what is built today"

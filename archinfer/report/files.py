@@ -7,8 +7,6 @@ import tempfile
 
 from archinfer.errors import FileError, InputError
 
-__all__ = ["check_folder", "check_target", "write_atomic"]
-
 
 def check_folder(option: str, path: str) -> None:
     """Refuse a folder that is not there and cannot be made in one that is.

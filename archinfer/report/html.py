@@ -8,25 +8,8 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
 
+from archinfer.report import document as doc
 from archinfer.report.chart import Panel
-from archinfer.report.document import (
-    PAGE,
-    Block,
-    Cell,
-    Document,
-    Items,
-    Lead,
-    Pairs,
-    Paragraph,
-    Pictures,
-    Section,
-    Span,
-    Table,
-    Words,
-    cell,
-    plain,
-    shown,
-)
 from archinfer.report.markup import Markup, el, join
 from archinfer.report.svg import colour_rules, svg
 
@@ -37,7 +20,7 @@ _LONG = 40
 """Letters from which a cell of words gets a column of at least some width."""
 
 
-def to_page(document: Document, command: str = "") -> str:
+def to_page(document: doc.Document, command: str = "") -> str:
     """The document as a whole HTML page.
 
     Args:
@@ -81,47 +64,47 @@ def _frame(title: str, body: Markup) -> str:
     return f"<!doctype html>\n{el('html', head, el('body', main), lang='en')}\n"
 
 
-def _blocks(blocks: Sequence[Block], level: int) -> Markup:
-    return join([_block(block, level) for block in shown(blocks, PAGE)])
+def _blocks(blocks: Sequence[doc.Block], level: int) -> Markup:
+    return join([_block(block, level) for block in doc.shown(blocks, doc.PAGE)])
 
 
-def _block(block: Block, level: int) -> Markup:
+def _block(block: doc.Block, level: int) -> Markup:
     """One block; a section in it has a heading of `level`."""
     match block:
-        case Paragraph():
+        case doc.Paragraph():
             return el("p", _words(block.words), class_=block.style or None)
-        case Lead():
+        case doc.Lead():
             items = [el("li", el("strong", f"{label}: "), text) for label, text in block.items]
             told = [el("p", sentence) for sentence in block.sentences]
             return el("div", told, el("ul", items) if items else "", class_="answer")
-        case Items():
+        case doc.Items():
             title = el(f"h{level}", block.title) if block.title else Markup("")
             return join(title, el("ul", [el("li", _words(item)) for item in block.items]))
-        case Pairs():
+        case doc.Pairs():
             rows = [el("tr", el("th", a, scope="row"), el("td", b)) for a, b in block.pairs]
             note = el("p", block.note, class_="soft") if block.note else ""
             return join(el("table", el("tbody", rows), aria_label="in short"), note)
-        case Table():
+        case doc.Table():
             return _table(block)
-        case Pictures():
+        case doc.Pictures():
             notes = [*block.notes, *[""] * (len(block.panels) - len(block.notes))]
             made = [
                 _figure(panel, f"{block.ident}{i}", note, level)
                 for i, (panel, note) in enumerate(zip(block.panels, notes, strict=True))
             ]
             return el("div", made, class_=block.layout or None)
-        case Section(folded=True):
+        case doc.Section(folded=True):
             inside = _blocks(block.blocks, level)
             return el("details", el("summary", block.heading), inside) if inside else inside
-        case Section():
+        case doc.Section():
             inside = _blocks(block.blocks, level + 1)
             return el("section", el(f"h{level}", block.heading), inside) if inside else inside
         case _:
             return Markup("")
 
 
-def _words(words: Words) -> Markup:
-    def part(words: str | Span) -> str:
+def _words(words: doc.Words) -> Markup:
+    def part(words: str | doc.Span) -> str:
         if isinstance(words, str):
             return words
         if words.style == "strong":
@@ -146,14 +129,14 @@ def _scrolling(inside: Markup, label: str, wide: bool) -> Markup:
     return el("div", inside, class_=kind, role="region", aria_label=label, tabindex=0)
 
 
-def _table(block: Table) -> Markup:
+def _table(block: doc.Table) -> Markup:
     """A table in a container that scrolls by itself; the first cell of a row heads it.
 
     On a phone the rows of a wide table that does not sort become blocks, each value under its
     heading.
     """
     kept = [i for i, align in enumerate(block.align) if align != "b"]
-    rows = [[cell(row[i]) for i in kept] for row in block.rows]
+    rows = [[doc.cell(row[i]) for i in kept] for row in block.rows]
     aligns = [block.align[i] for i in kept]
     long = any(_long(c, a) for row in rows for c, a in zip(row, aligns, strict=True))
     blocks = not block.sortable and (len(kept) > _NARROW or long)
@@ -179,17 +162,19 @@ def _table(block: Table) -> Markup:
     return el("figure", caption, _scrolling(made, block.title or "table", block.sortable))
 
 
-def _long(entry: Cell, align: str) -> bool:
-    return align in "wp" and len(plain(entry.words)) + len(plain(entry.more)) > _LONG
+def _long(entry: doc.Cell, align: str) -> bool:
+    return align in "wp" and len(doc.plain(entry.words)) + len(doc.plain(entry.more)) > _LONG
 
 
-def _kind(entry: Cell | None, align: str) -> str | None:
+def _kind(entry: doc.Cell | None, align: str) -> str | None:
     if align == "r":
         return "n"
     return "long" if entry is not None and _long(entry, align) else None
 
 
-def _row(row: Sequence[Cell], headings: Sequence[str], aligns: Sequence[str], blocks: bool) -> str:
+def _row(
+    row: Sequence[doc.Cell], headings: Sequence[str], aligns: Sequence[str], blocks: bool
+) -> str:
     cells = []
     for i, (entry, heading, align) in enumerate(zip(row, headings, aligns, strict=True)):
         tag, scope, role = ("td", None, "cell") if i else ("th", "row", "rowheader")

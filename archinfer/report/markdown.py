@@ -4,47 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from archinfer.report.document import (
-    MARKDOWN,
-    Block,
-    Document,
-    Items,
-    Pairs,
-    Paragraph,
-    Table,
-    Words,
-    cell,
-    flat,
-    plain,
-)
+from archinfer.report import document as doc
 
 
-def to_markdown(document: Document) -> str:
+def to_markdown(document: doc.Document) -> str:
     """The document, an empty line between blocks and none at the end."""
-    parts = [f"# {document.title}"] if document.titled & MARKDOWN else []
-    for block in flat(document.blocks, MARKDOWN):
+    parts = [f"# {document.title}"] if document.titled & doc.MARKDOWN else []
+    for block in doc.flat(document.blocks, doc.MARKDOWN):
         parts += _block(block)
     return "\n\n".join(parts)
 
 
-def _block(block: Block) -> Iterator[str]:
+def _block(block: doc.Block) -> Iterator[str]:
     match block:
-        case Paragraph():
+        case doc.Paragraph():
             text = _words(block.words)
             yield f"**{text}**" if block.style == "strong" else text
-        case Items():
+        case doc.Items():
             if block.title:
                 yield f"**{block.title}**"
             yield "\n".join(_item(_words(item)) for item in block.items)
-        case Pairs():
+        case doc.Pairs():
             yield _table(block.headings, block.pairs)
-        case Table():
-            if block.title and block.titled & MARKDOWN:
+        case doc.Table():
+            if block.title and block.titled & doc.MARKDOWN:
                 yield f"**{block.title}**"
             kept = [i for i, align in enumerate(block.align) if align != "b"]
             yield _table(
                 [block.headings[i] for i in kept],
-                [[_words(cell(row[i]).words) for i in kept] for row in block.rows],
+                [[_words(doc.cell(row[i]).words) for i in kept] for row in block.rows],
             )
 
 
@@ -60,10 +48,10 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([line(headings), line(["---"] * len(headings)), *map(line, rows)])
 
 
-def _words(words: Words) -> str:
+def _words(words: doc.Words) -> str:
     if isinstance(words, str):
         return words
     return "".join(
-        f"**{w.text}**" if not isinstance(w, str) and w.style == "strong" else plain((w,))
+        f"**{w.text}**" if not isinstance(w, str) and w.style == "strong" else doc.plain((w,))
         for w in words
     )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-__all__ = ["Markup", "el", "join"]
-
 VOID = frozenset(("meta", "link", "br", "hr", "input", "col"))
 
 

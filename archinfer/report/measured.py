@@ -7,25 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archinfer.report.chart import (
-    DASHES,
-    Axis,
-    Bars,
-    Chart,
-    Curve,
-    Mark,
-    Panel,
-    Points,
-    names_that_fit,
-)
+from archinfer.report import chart
 from archinfer.words import compact
 
 if TYPE_CHECKING:
     from archinfer.calibration.calibrate import Calibration
     from archinfer.calibration.fit import Timing
     from archinfer.fitting.validation import Prediction, Validation
-
-__all__ = ["calibrate_chart", "validate_chart"]
 
 NAMED = 4
 GIGA = 1e9
@@ -42,11 +30,11 @@ def _caption(text: str) -> str:
     return f"archinfer {version('archinfer')}. {text}"
 
 
-def _around(label: str, values: Sequence[float], room: float = 1.25) -> Axis:
-    return Axis(label, min(values) / room, max(values) * room)
+def _around(label: str, values: Sequence[float], room: float = 1.25) -> chart.Axis:
+    return chart.Axis(label, min(values) / room, max(values) * room)
 
 
-def validate_chart(found: Validation) -> Chart:
+def validate_chart(found: Validation) -> chart.Chart:
     """Predicted against published speeds, and the errors beside those of naive baselines.
 
     Raises:
@@ -61,10 +49,12 @@ def validate_chart(found: Validation) -> Chart:
         "archinfer/data/observations.yaml; constants: archinfer hardware show."
     )
     title = "Published speeds against predictions that have not seen the model"
-    return Chart(title, ((_scatter(found.predictions), _errors(found)),), caption, (1.25, 1.0))
+    return chart.Chart(
+        title, ((_scatter(found.predictions), _errors(found)),), caption, (1.25, 1.0)
+    )
 
 
-def _scatter(rows: list[Prediction]) -> Panel:
+def _scatter(rows: list[Prediction]) -> chart.Panel:
     ends = [v for p in rows for v in (p.observed, p.predicted["p05"], p.predicted["p95"])]
     naive = [
         (p.observed, p.baselines["constant_per_layer"])
@@ -74,13 +64,17 @@ def _scatter(rows: list[Prediction]) -> Panel:
     x = _around("published tokens/s of one user", ends)
     y = _around("predicted tokens/s of one user", [*ends, *(v for _, v in naive)])
     both = [min(x.low, y.low), max(x.high, y.high)]
-    marks: list[Mark] = [Curve(both, both, "ink", width=1.2, label="predicted = published")]
+    marks: list[chart.Mark] = [
+        chart.Curve(both, both, "ink", width=1.2, label="predicted = published")
+    ]
     for factor in (2.0, 0.5):
         label = "off by a factor of 2" if factor > 1.0 else ""
-        marks.append(Curve(both, [factor * v for v in both], "grey", DASHES[2], 1.0, label))
+        marks.append(
+            chart.Curve(both, [factor * v for v in both], "grey", chart.DASHES[2], 1.0, label)
+        )
     if naive:
         marks.append(
-            Points(
+            chart.Points(
                 [o for o, _ in naive],
                 [v for _, v in naive],
                 "grey",
@@ -90,7 +84,7 @@ def _scatter(rows: list[Prediction]) -> Panel:
         )
     worst = sorted(rows, key=lambda p: -p.error)
     places = [(p.model, p.observed, p.predicted["p50"]) for p in worst]
-    named = names_that_fit(places, x, y, (), NAMED)
+    named = chart.names_that_fit(places, x, y, (), NAMED)
     names = {p.id: name for p, name in zip(worst, named, strict=True)}
     for label, colour, marker, chosen in (
         ("inside its 90 % interval", "blue", "circle", [p for p in rows if p.inside("p05", "p95")]),
@@ -98,7 +92,7 @@ def _scatter(rows: list[Prediction]) -> Panel:
     ):
         if chosen:
             marks.append(
-                Points(
+                chart.Points(
                     [p.observed for p in chosen],
                     [p.predicted["p50"] for p in chosen],
                     colour,
@@ -113,7 +107,7 @@ def _scatter(rows: list[Prediction]) -> Panel:
             )
     inside = sum(p.inside("p05", "p95") for p in rows)
     words = ", ".join(f"{p.id} {compact(p.observed)}: {compact(p.predicted['p50'])}" for p in rows)
-    return Panel(
+    return chart.Panel(
         "Predicted against published speed",
         f"{inside} of {len(rows)} published speeds lie inside the 90 % interval of their "
         f"prediction. Published and median predicted tokens/s: {words}.",
@@ -123,7 +117,7 @@ def _scatter(rows: list[Prediction]) -> Panel:
     )
 
 
-def _errors(found: Validation) -> Panel:
+def _errors(found: Validation) -> chart.Panel:
     """Median and worst factor between predicted and published, for each way to predict."""
     summaries = {"archinfer": found.summary, **found.baselines}
     ways = [
@@ -134,20 +128,20 @@ def _errors(found: Validation) -> Panel:
     medians, worsts = [m for _, m, _ in ways], [w for _, _, w in ways]
     y = [float(i) for i in range(len(ways))]
     words = "; ".join(f"{n}: median x {compact(m)}, worst x {compact(w)}" for n, m, w in ways)
-    return Panel(
+    return chart.Panel(
         "How far off, beside naive predictions",
         f"Factor between predicted and published speed. {words}.",
-        Axis("factor between predicted and published speed", 1.0, 2.0 * max(worsts)),
-        Axis("", len(ways) - 0.1, -0.6, log=False, categories=tuple(n for n, _, _ in ways)),
+        chart.Axis("factor between predicted and published speed", 1.0, 2.0 * max(worsts)),
+        chart.Axis("", len(ways) - 0.1, -0.6, log=False, categories=tuple(n for n, _, _ in ways)),
         (
-            Points(medians, y, "blue", "circle", "median, and up to the worst", size=4.5,
+            chart.Points(medians, y, "blue", "circle", "median, and up to the worst", size=4.5,
                    x_ends=(medians, worsts)),
         ),
         "lower right",
     )  # fmt: skip
 
 
-def calibrate_chart(found: Calibration) -> Chart:
+def calibrate_chart(found: Calibration) -> chart.Chart:
     """Predicted against measured speed, the residuals, and the roofline with what was measured."""
     host = found.run.host
     caption = _caption(
@@ -158,7 +152,7 @@ def calibrate_chart(found: Calibration) -> Chart:
     error = 100 * found.run.heldout.median_error
     title = f"Calibration: median error of held-out shapes {error:.1f} %"
     panels = (_measured(found), _residuals(found), _roofline(found))
-    return Chart(title, (panels,), caption, (1.0, 1.0, 1.0))
+    return chart.Chart(title, (panels,), caption, (1.0, 1.0, 1.0))
 
 
 def _parts(found: Calibration) -> list[tuple[str, str, str, tuple[Timing, ...]]]:
@@ -168,17 +162,19 @@ def _parts(found: Calibration) -> list[tuple[str, str, str, tuple[Timing, ...]]]
     ]
 
 
-def _measured(found: Calibration) -> Panel:
+def _measured(found: Calibration) -> chart.Panel:
     every = [*found.run.fitted.points, *found.run.heldout.points]
     ends = [v for p in every for v in (p.measured_tokens_per_s, p.predicted_tokens_per_s)]
     x = _around("measured tokens/s of one sequence", ends)
     y = _around("predicted tokens/s of one sequence", ends)
-    marks: list[Mark] = [
-        Curve([x.low, x.high], [x.low, x.high], "ink", width=1.2, label="predicted = measured")
+    marks: list[chart.Mark] = [
+        chart.Curve(
+            [x.low, x.high], [x.low, x.high], "ink", width=1.2, label="predicted = measured"
+        )
     ]
     for label, colour, marker, points in _parts(found):
         marks.append(
-            Points(
+            chart.Points(
                 [p.measured_tokens_per_s for p in points],
                 [p.predicted_tokens_per_s for p in points],
                 colour,
@@ -192,10 +188,12 @@ def _measured(found: Calibration) -> Panel:
         f"{compact(p.predicted_tokens_per_s)} predicted"
         for p in found.run.heldout.points
     )
-    return Panel("Predicted against measured", f"Held-out shapes. {words}.", x, y, tuple(marks))
+    return chart.Panel(
+        "Predicted against measured", f"Held-out shapes. {words}.", x, y, tuple(marks)
+    )
 
 
-def _residuals(found: Calibration) -> Panel:
+def _residuals(found: Calibration) -> chart.Panel:
     """Errors of each shape, the held-out ones last."""
     rows = [
         (p, colour)
@@ -204,7 +202,7 @@ def _residuals(found: Calibration) -> Panel:
     ]
     errors = [100.0 * p.error for p, _ in rows]
     reach = 1.25 * max(max(abs(e) for e in errors), 1.0)
-    bars = Bars(
+    bars = chart.Bars(
         y=[float(i) for i in range(len(rows))],
         start=[min(e, 0.0) for e in errors],
         end=[max(e, 0.0) for e in errors],
@@ -213,19 +211,19 @@ def _residuals(found: Calibration) -> Panel:
     )
     size = len(rows)
     words = ", ".join(f"{p.point.name} {e:+.1f} %" for (p, _), e in zip(rows, errors, strict=True))
-    return Panel(
+    return chart.Panel(
         "Residuals (hatched: held out)",
         f"Predicted over measured, minus 1. {words}.",
-        Axis("predicted over measured, minus 1, in %", -reach, reach, log=False),
-        Axis("shapes, each part from slow to fast", -0.6, size - 0.4, log=False),
-        (Curve([0.0, 0.0], [-0.6, size - 0.4], width=1.0), bars),
+        chart.Axis("predicted over measured, minus 1, in %", -reach, reach, log=False),
+        chart.Axis("shapes, each part from slow to fast", -0.6, size - 0.4, log=False),
+        (chart.Curve([0.0, 0.0], [-0.6, size - 0.4], width=1.0), bars),
     )
 
 
-def _roofline(found: Calibration) -> Panel:
+def _roofline(found: Calibration) -> chart.Panel:
     ceilings = found.run.host.ceilings
     read, peak = ceilings.read_bytes_per_s / GIGA, ceilings.matmul_flops_per_s / GIGA
-    series: list[Mark] = []
+    series: list[chart.Mark] = []
     intensities: list[float] = []
     rates: list[float] = []
     for label, colour, marker, points in _parts(found):
@@ -236,19 +234,19 @@ def _roofline(found: Calibration) -> Panel:
             float(w.flops) * p.measured_tokens_per_s / GIGA
             for w, p in zip(done, points, strict=True)
         ]
-        series.append(Points(at, rate, colour, marker, label, size=3.5))
+        series.append(chart.Points(at, rate, colour, marker, label, size=3.5))
         intensities += at
         rates += rate
     x = _around("FLOPs per byte", [*intensities, peak / read], 1.6)
     y = _around("GFLOP/s", [*rates, peak], 1.6)
     roof = np.geomspace(x.low, x.high, 60)
-    line = Curve(
+    line = chart.Curve(
         roof.tolist(),
         np.minimum(read * roof, peak).tolist(),
         label="roof: reads, then matrix products",
     )
     share = max(r / min(read * i, peak) for r, i in zip(rates, intensities, strict=True))
-    return Panel(
+    return chart.Panel(
         "Roofline with the measured shapes",
         f"Reads at {read:.3g} GB/s and {peak:.3g} GFLOP/s bound the speed; the "
         f"measured shape nearest to the roof reaches {share:.0%} of it.",

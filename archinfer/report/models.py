@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from archinfer.report.document import ALL, SCREEN, Block, Document, Items, Pairs, Span, Table, Words
+from archinfer.report import document as doc
 from archinfer.units import format_quantity
 
 COMPONENTS = {
@@ -29,7 +29,7 @@ HEADINGS = (
 )  # fmt: skip
 
 
-def list_document(models: Sequence[dict[str, Any]]) -> Document:
+def list_document(models: Sequence[dict[str, Any]]) -> doc.Document:
     """The catalogue; a narrow terminal loses columns from the right."""
     rows = [
         (
@@ -48,7 +48,7 @@ def list_document(models: Sequence[dict[str, Any]]) -> Document:
         for m in models
     ]
     drop = tuple(reversed(HEADINGS[2:]))
-    return Document("", [Table("", HEADINGS, rows, "lrrrrrrll", ALL, drop=drop)])
+    return doc.Document("", [doc.Table("", HEADINGS, rows, "lrrrrrrll", doc.ALL, drop=drop)])
 
 
 def figures(facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -83,22 +83,24 @@ def figures(facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "experts a token", facts["experts_per_token"]
 
 
-def show_document(facts: dict[str, Any]) -> Document:
+def show_document(facts: dict[str, Any]) -> doc.Document:
     """One model: its figures, what was announced of it and how it was counted."""
     title = facts["name"]
     if facts["hugging_face"]:
         title += f" ({facts['hugging_face']})"
     pairs = [(name, _shown(value)) for name, value in figures(facts)]
-    blocks: list[Block] = [
-        Pairs(pairs, headings=("figure", "value"), where=ALL, right=True),
-        Items(list(_told(facts)), where=SCREEN, bullet=""),
+    blocks: list[doc.Block] = [
+        doc.Pairs(pairs, headings=("figure", "value"), where=doc.ALL, right=True),
+        doc.Items(list(_told(facts)), where=doc.SCREEN, bullet=""),
     ]
-    return Document(title, blocks)
+    return doc.Document(title, blocks)
 
 
-def families_document(names: Sequence[str]) -> Document:
+def families_document(names: Sequence[str]) -> doc.Document:
     """The families of configs that are read exactly."""
-    return Document("", [Table("", ("model_type",), [(name,) for name in names], "l", ALL)])
+    return doc.Document(
+        "", [doc.Table("", ("model_type",), [(name,) for name in names], "l", doc.ALL)]
+    )
 
 
 def _shown(value: Any) -> str:
@@ -107,16 +109,16 @@ def _shown(value: Any) -> str:
     return f"{value:,.0f}"
 
 
-def _told(facts: dict[str, Any]) -> Iterator[Words]:
+def _told(facts: dict[str, Any]) -> Iterator[doc.Words]:
     announced = facts["announced"]
     if announced and announced["total"]:
         active = f", {announced['active']}" if announced["active"] else ""
         difference = f"; {announced['difference']}" if announced["difference"] else ""
-        yield Span("announced: ", "soft"), announced["total"] + active + difference
+        yield doc.Span("announced: ", "soft"), announced["total"] + active + difference
     for note in facts["notes"]:
-        yield Span("note: ", "soft"), note
+        yield doc.Span("note: ", "soft"), note
     for name in ("total", "active"):
-        yield Span(f"counted as {name}: ", "soft"), facts["conventions"][name]
+        yield doc.Span(f"counted as {name}: ", "soft"), facts["conventions"][name]
     if facts["source"]:
         text = f"{facts['source']} (confidence {facts['confidence']})"
-        yield Span("source: ", "soft"), text
+        yield doc.Span("source: ", "soft"), text

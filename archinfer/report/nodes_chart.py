@@ -9,21 +9,7 @@ import numpy as np
 
 from archinfer.inference.posterior import Posterior
 from archinfer.models.shape import FloatArray
-from archinfer.report.chart import (
-    CIVIDIS,
-    DASHES,
-    WIDTH,
-    Axis,
-    Cells,
-    Curve,
-    Mark,
-    Note,
-    Panel,
-    Points,
-    note_box,
-    overlap,
-    text_width,
-)
+from archinfer.report import chart
 from archinfer.report.findings import end_name
 from archinfer.report.shading import stepped
 from archinfer.solver.answer import Answer
@@ -32,7 +18,7 @@ PER_NODE = (1, 2, 4)
 """Layers a node of the lines in the picture of layers and nodes."""
 
 
-def nodes_panel(answer: Answer) -> Panel:
+def nodes_panel(answer: Answer) -> chart.Panel:
     """Layers against nodes: which pairs are feasible, and the largest total of each."""
     region, question = answer.region, answer.question
     slices = region.slices
@@ -55,31 +41,31 @@ def nodes_panel(answer: Answer) -> Panel:
         # The posterior knows no hard habits of depth.
         deepest = max(deepest, 1.03 * posterior.marginals["layers"].p95)
     room = 0.07 * (deepest - float(columns[0]))
-    x = Axis("layers", max(float(columns[0]) - 1.0 - room, 0.0), deepest + room, log=False)
-    y = Axis(f"{node}s there", 0.0, 1.22 * top, log=False)
-    marks: list[Mark] = [
-        Cells(
+    x = chart.Axis("layers", max(float(columns[0]) - 1.0 - room, 0.0), deepest + room, log=False)
+    y = chart.Axis(f"{node}s there", 0.0, 1.22 * top, log=False)
+    marks: list[chart.Mark] = [
+        chart.Cells(
             columns.tolist(),
             rows.tolist(),
             steps.tolist(),
-            CIVIDIS,
+            chart.CIVIDIS,
             bounds,
             f"largest total parameters that fit with at most so many {node}s",
         )
     ]
     if asked <= y.high:
-        marks.append(Curve([x.low, x.high], [asked, asked], dash=DASHES[1]))
+        marks.append(chart.Curve([x.low, x.high], [asked, asked], dash=chart.DASHES[1]))
         told = "asked" if question.nodes_known else "at most were tried"
         word = f"{asked:,} {node}{'' if asked == 1 else 's'} {told}"
-        marks.append(Note(x.high, asked, word, "end", dx=-3.0, dy=4.0))
+        marks.append(chart.Note(x.high, asked, word, "end", dx=-3.0, dy=4.0))
     span = answer.ranges["layers"]
     for side, at, dx in (("low", columns[0], -9.0), ("high", columns[-1], 10.0)):
         word = end_name(answer, "layers", side)
         crossed = [float(at) / held for held in PER_NODE] if question.hardware.spatial else []
-        marks.append(Note(float(at), _clear(word, crossed, top, y), word, angle=90.0, dx=dx))
+        marks.append(chart.Note(float(at), _clear(word, crossed, top, y), word, angle=90.0, dx=dx))
     if question.hardware.spatial:
         feasible = float(columns[0]), float(columns[-1])
-        words = [m for m in marks if isinstance(m, Note)]
+        words = [m for m in marks if isinstance(m, chart.Note)]
         marks += _per_node(x, y, node, asked, feasible, words)
     if posterior is not None and posterior.possible:
         marks.append(_draws(posterior, x, y))
@@ -88,7 +74,7 @@ def nodes_panel(answer: Answer) -> Panel:
         f"{span.high.value:.0f}, {end_name(answer, 'layers', 'high')}, on up to {asked:,} "
         f"{node}s. Colour: the largest total parameters."
     )
-    return Panel(f"Layers and {node}s", text, x, y, tuple(marks))
+    return chart.Panel(f"Layers and {node}s", text, x, y, tuple(marks))
 
 
 def _edges(low: float, high: float, most: int = 128) -> FloatArray:
@@ -98,17 +84,22 @@ def _edges(low: float, high: float, most: int = 128) -> FloatArray:
     return np.asarray(low - 0.5 + width * np.arange(count + 1))
 
 
-def _clear(word: str, crossed: Sequence[float], top: float, y: Axis) -> float:
+def _clear(word: str, crossed: Sequence[float], top: float, y: chart.Axis) -> float:
     """Height near the middle at which an upright word is crossed by no line, if there is one."""
-    half = 0.5 * text_width(word, 11.0) / 350.0 * (y.high - y.low) + 0.01 * top
+    half = 0.5 * chart.text_width(word, 11.0) / 350.0 * (y.high - y.low) + 0.01 * top
     tried = sorted(np.linspace(half, max(top - half, half), 41), key=lambda v: abs(v - 0.5 * top))
     free = (float(v) for v in tried if all(abs(v - c) > half for c in crossed))
     return next(free, 0.5 * top)
 
 
 def _per_node(
-    x: Axis, y: Axis, node: str, asked: int, span: tuple[float, float], words: Sequence[Note]
-) -> list[Mark]:
+    x: chart.Axis,
+    y: chart.Axis,
+    node: str,
+    asked: int,
+    span: tuple[float, float],
+    words: Sequence[chart.Note],
+) -> list[chart.Mark]:
     """Lines of one, two and four layers a node, each named where no other word is.
 
     Args:
@@ -118,33 +109,35 @@ def _per_node(
         span: least and most feasible layers; the lines begin at the least.
         words: notes that are there already.
     """
-    marks: list[Mark] = []
-    taken = [note_box(n, x, y) for n in words]
+    marks: list[chart.Mark] = []
+    taken = [chart.note_box(n, x, y) for n in words]
     for held in PER_NODE:
         first, last = span[0], min(x.high, asked * held)
         if last <= first:
             continue
-        marks.append(Curve([first, last], [first / held, last / held], "ink", DASHES[2], 1.2))
+        marks.append(
+            chart.Curve([first, last], [first / held, last / held], "ink", chart.DASHES[2], 1.2)
+        )
         text = f"{held} layer{'' if held == 1 else 's'} a {node}"
         ends = [min(last, span[1]), last]
         tried = [
-            Note(depth, depth / held, text, anchor, dx=dx, dy=dy)
+            chart.Note(depth, depth / held, text, anchor, dx=dx, dy=dy)
             for end in ends
             for share in (0.9, 0.8, 0.7, 0.6, 0.5)
             for anchor, dx, dy in (("start", 6.0, -8.0), ("end", -6.0, 3.0))
             for depth in [first + share * (end - first)]
         ]
         for note in tried:
-            box = note_box(note, x, y)
-            inside = box[0] > 0.0 and box[2] < WIDTH
-            if inside and not any(overlap(box, t) for t in taken):
+            box = chart.note_box(note, x, y)
+            inside = box[0] > 0.0 and box[2] < chart.WIDTH
+            if inside and not any(chart.overlap(box, t) for t in taken):
                 taken.append(box)
                 marks.append(note)
                 break
     return marks
 
 
-def _draws(posterior: Posterior, x: Axis, y: Axis) -> Points:
+def _draws(posterior: Posterior, x: chart.Axis, y: chart.Axis) -> chart.Points:
     layers, weights = posterior.density("layers")
     nodes, _ = posterior.density("nodes")
     count = 150
@@ -152,7 +145,7 @@ def _draws(posterior: Posterior, x: Axis, y: Axis) -> Points:
     chosen = np.minimum(chosen, len(weights) - 1)
     inside = (layers[chosen] < x.high) & (layers[chosen] > x.low) & (nodes[chosen] < y.high)
     chosen = chosen[inside]
-    return Points(
+    return chart.Points(
         layers[chosen].tolist(),
         nodes[chosen].tolist(),
         colour="red",

@@ -27,8 +27,6 @@ from archinfer.report.files import check_target, write_atomic
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["SUFFIXES", "check", "figure", "save"]
-
 SUFFIXES = (".png", ".svg", ".pdf")
 _MARKERS = {"circle": "o", "square": "s", "cross": "x", "diamond": "D", "triangle": "^"}
 _ROW_INCHES, _SMALL_INCHES, _WIDTH_INCHES = 5.0, 2.6, 13.5

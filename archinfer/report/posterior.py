@@ -6,16 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from archinfer.inference.comparison import Comparison
 from archinfer.inference.posterior import Posterior
-from archinfer.report.document import (
-    ALL,
-    PAGE,
-    Block,
-    Items,
-    Later,
-    Paragraph,
-    Pictures,
-    Table,
-)
+from archinfer.report import document as doc
 from archinfer.report.findings import QUANTITIES_IN_USE, identified_words
 from archinfer.report.posterior_chart import posterior_panels
 from archinfer.units import plain_number
@@ -50,31 +41,35 @@ CAUSES = {
 """Causes of `archinfer.inference.comparison` that are more or less of something."""
 
 
-def blocks(posterior: Posterior, comparisons: Sequence[Comparison]) -> Iterator[Block]:
+def blocks(posterior: Posterior, comparisons: Sequence[Comparison]) -> Iterator[doc.Block]:
     """The posterior, what would narrow it, and how the model compares with known ones."""
     if posterior.possible:
         yield from _found(posterior)
     else:
-        yield Paragraph(f"No probability statement: {posterior.reason}.", where=ALL)
+        yield doc.Paragraph(f"No probability statement: {posterior.reason}.", where=doc.ALL)
     if comparisons:
         lines = [line for comparison in comparisons for line in comparison_text(comparison)]
-        yield Items(lines, COMPARISON_TITLE, ALL)
+        yield doc.Items(lines, COMPARISON_TITLE, doc.ALL)
 
 
-def _found(posterior: Posterior) -> Iterator[Block]:
+def _found(posterior: Posterior) -> Iterator[doc.Block]:
     drop = ("25 %", "75 %", "of nodes")
-    yield Table(TITLE, HEADINGS, _rows(posterior), "prrrrrrrrw", ALL, titled=ALL, drop=drop)
-    yield Paragraph(nuisance_text(posterior), where=ALL, tight=True)
-    yield Paragraph(bits_text(posterior), where=ALL, tight=True)
-    yield Paragraph(nodes_text(posterior), where=ALL)
-    pictures = Later(
-        lambda: [Pictures(posterior_panels(posterior, legend=False), "posterior", layout="four")]
+    yield doc.Table(
+        TITLE, HEADINGS, _rows(posterior), "prrrrrrrrw", doc.ALL, titled=doc.ALL, drop=drop
     )
-    yield Paragraph(READING, where=PAGE)
+    yield doc.Paragraph(nuisance_text(posterior), where=doc.ALL, tight=True)
+    yield doc.Paragraph(bits_text(posterior), where=doc.ALL, tight=True)
+    yield doc.Paragraph(nodes_text(posterior), where=doc.ALL)
+    pictures = doc.Later(
+        lambda: [
+            doc.Pictures(posterior_panels(posterior, legend=False), "posterior", layout="four")
+        ]
+    )
+    yield doc.Paragraph(READING, where=doc.PAGE)
     yield pictures
-    yield Items(verdicts(posterior), FACTS_TITLE, ALL)
+    yield doc.Items(verdicts(posterior), FACTS_TITLE, doc.ALL)
     for note in notes(posterior):
-        yield Paragraph(f"Note: {note}.", where=ALL)
+        yield doc.Paragraph(f"Note: {note}.", where=doc.ALL)
 
 
 def _rows(posterior: Posterior) -> list[Sequence[str]]:

@@ -7,7 +7,7 @@ import numpy as np
 from archinfer.inference.posterior import Marginal, Posterior
 from archinfer.inference.statistics import quantiles
 from archinfer.models.shape import FloatArray
-from archinfer.report.chart import DASHES, Axis, Band, Curve, Mark, Panel, Points
+from archinfer.report import chart
 from archinfer.report.findings import QUANTITIES_IN_USE, verdict
 from archinfer.report.shading import extent
 from archinfer.words import compact
@@ -16,7 +16,7 @@ WHOLE = ("layers", "nodes")
 """Quantities that come in whole numbers."""
 
 
-def posterior_panels(posterior: Posterior, legend: bool = True) -> tuple[Panel, ...]:
+def posterior_panels(posterior: Posterior, legend: bool = True) -> tuple[chart.Panel, ...]:
     """One small panel a quantity.
 
     Args:
@@ -29,7 +29,7 @@ def posterior_panels(posterior: Posterior, legend: bool = True) -> tuple[Panel, 
     )
 
 
-def _panel(posterior: Posterior, name: str, m: Marginal, legend: bool) -> Panel:
+def _panel(posterior: Posterior, name: str, m: Marginal, legend: bool) -> chart.Panel:
     edges, before, after = _histograms(posterior, name, m)
     peak = float(max(after.max(), before.max()))
     half = 0.5 if name in WHOLE else 0.0
@@ -38,20 +38,20 @@ def _panel(posterior: Posterior, name: str, m: Marginal, legend: bool) -> Panel:
     least, most = extent(*posterior.density(name))
     filled = np.clip(x, least - half, most + half).tolist()
     after_y, before_y = (np.repeat(100 * v, 2).tolist() for v in (after, before))
-    marks: tuple[Mark, ...] = (
-        Band(filled, np.zeros(len(x)).tolist(), after_y, "sky", label="with the observation"),
-        Curve(x.tolist(), before_y, "ink", DASHES[1], 1.4, label="prior"),
-        Points([m.p50], [106 * peak], "blue", "circle", "median and 90 %",
+    marks: tuple[chart.Mark, ...] = (
+        chart.Band(filled, np.zeros(len(x)).tolist(), after_y, "sky", label="with the observation"),
+        chart.Curve(x.tolist(), before_y, "ink", chart.DASHES[1], 1.4, label="prior"),
+        chart.Points([m.p50], [106 * peak], "blue", "circle", "median and 90 %",
                x_ends=([m.p05], [m.p95])),
     )  # fmt: skip
     quantity, words = QUANTITIES_IN_USE[name], verdict(posterior.question, name, m)
-    return Panel(
+    return chart.Panel(
         f"{quantity}: {words}",
         f"90 % between {compact(m.p05)} and {compact(m.p95)}, median {compact(m.p50)}; "
         f"{m.information_bits:.1f} bits learnt, {m.nodes_bits:.1f} from the nodes and "
         f"{m.speed_bits:.1f} from the speed: {words}.",
-        Axis(quantity, float(edges[0]), float(edges[-1])),
-        Axis("probability per bin in %", 0.0, (165 if legend else 115) * peak, log=False),
+        chart.Axis(quantity, float(edges[0]), float(edges[-1])),
+        chart.Axis("probability per bin in %", 0.0, (165 if legend else 115) * peak, log=False),
         marks,
         legend="upper left" if legend else "",
         small=True,

@@ -10,7 +10,7 @@ import numpy as np
 from archinfer.errors import InputError
 from archinfer.forward.prediction import Prediction
 from archinfer.physics.terms import TERMS
-from archinfer.report.chart import Axis, Bars, Chart, Mark, Note, Panel, Points
+from archinfer.report import chart
 from archinfer.report.sources import caption
 from archinfer.words import compact, counted, seconds, span
 
@@ -65,7 +65,7 @@ def _time_unit(longest_s: float) -> tuple[float, str]:
     )
 
 
-def time_panel(title: str, time_s: dict[str, float]) -> Panel:
+def time_panel(title: str, time_s: dict[str, float]) -> chart.Panel:
     """Waterfall: one pass, each term starting where the one before ends, largest first."""
     total = time_s["total"]
     terms = sorted(
@@ -75,7 +75,7 @@ def time_panel(title: str, time_s: dict[str, float]) -> Panel:
     starts = [0.0, *np.cumsum([v for _, v in terms]).tolist()]
     scale, unit = _time_unit(total)
     y = list(range(len(names)))
-    bars = Bars(
+    bars = chart.Bars(
         y=y,
         start=[*(scale * s for s in starts[:-1]), 0.0],
         end=[*(scale * s for s in starts[1:]), scale * total],
@@ -85,27 +85,27 @@ def time_panel(title: str, time_s: dict[str, float]) -> Panel:
         + [f"{scale * total:.3g} {unit}"],
     )
     words = ", ".join(f"{t} {micro(v)} ({v / total:.0%})" for t, v in terms)
-    return Panel(
+    return chart.Panel(
         title,
         f"One pass takes {micro(total)}: {words}.",
-        Axis(f"time of one pass in {unit}", 0.0, 1.3 * scale * total, log=False),
-        Axis("", len(names) - 0.4, -0.6, log=False, categories=names),
+        chart.Axis(f"time of one pass in {unit}", 0.0, 1.3 * scale * total, log=False),
+        chart.Axis("", len(names) - 0.4, -0.6, log=False, categories=names),
         (bars,),
     )
 
 
-def terms_panel(rows: Times) -> Panel:
+def terms_panel(rows: Times) -> chart.Panel:
     """Several models: one bar each, its terms one after the other."""
     scale, unit = _time_unit(max(time["total"] for _, time in rows))
     used = [t for t in TERM_STYLES if any(time[t] > 0.0 for _, time in rows)]
     starts = np.zeros(len(rows))
-    marks: list[Mark] = []
+    marks: list[chart.Mark] = []
     y = list(range(len(rows)))
     for term in used:
         values = np.array([scale * time[term] for _, time in rows])
         colour, hatch = TERM_STYLES[term]
         marks.append(
-            Bars(
+            chart.Bars(
                 y=y,
                 start=starts.tolist(),
                 end=(starts + values).tolist(),
@@ -117,25 +117,27 @@ def terms_panel(rows: Times) -> Panel:
         starts = starts + values
     most = float(starts.max())
     marks += [
-        Note(float(s), i, f"{scale * time['total']:.3g} {unit}", "start", dx=4.0, dy=-4.0)
+        chart.Note(float(s), i, f"{scale * time['total']:.3g} {unit}", "start", dx=4.0, dy=-4.0)
         for (_, time), s, i in zip(rows, starts, y, strict=True)
     ]
     words = "; ".join(f"{name}: {micro(time['total'])}" for name, time in rows)
-    return Panel(
+    return chart.Panel(
         "Time of one pass by term",
         f"Time of one pass. {words}.",
-        Axis(f"time of one pass in {unit}", 0.0, 1.2 * most, log=False),
-        Axis("", len(rows) - 0.4, -0.6, log=False, categories=tuple(name for name, _ in rows)),
+        chart.Axis(f"time of one pass in {unit}", 0.0, 1.2 * most, log=False),
+        chart.Axis(
+            "", len(rows) - 0.4, -0.6, log=False, categories=tuple(name for name, _ in rows)
+        ),
         tuple(marks),
         "upper right",
     )
 
 
-def speeds_panel(rows: Sequence[Named]) -> Panel:
+def speeds_panel(rows: Sequence[Named]) -> chart.Panel:
     """Predicted tokens/s of each model, with its 90 % interval."""
     y = list(range(len(rows)))
     ends = [v for row in rows for v in (*row.speed, *row.plain_speed)]
-    marks: list[Mark] = []
+    marks: list[chart.Mark] = []
     asked = rows[0].result.deployment
     series = [("without speculation", "blue", "circle", [row.plain_speed for row in rows])]
     if asked.accepted_high > 1.0:
@@ -144,7 +146,7 @@ def speeds_panel(rows: Sequence[Named]) -> Panel:
     for k, (label, colour, marker, speeds) in enumerate(series):
         shift = 0.14 * (2 * k + 1 - len(series))
         marks.append(
-            Points(
+            chart.Points(
                 [s[1] for s in speeds],
                 [v + shift for v in y],
                 colour,
@@ -159,11 +161,13 @@ def speeds_panel(rows: Sequence[Named]) -> Panel:
         f"central {compact(row.speed[1])}"
         for row in rows
     )
-    return Panel(
+    return chart.Panel(
         "Predicted speed with its 90 % interval",
         f"Tokens/s of one user. {words}.",
-        Axis("tokens/s of one user", min(ends) / 1.3, max(ends) * 1.3),
-        Axis("", len(rows) - 0.1, -0.6, log=False, categories=tuple(row.name for row in rows)),
+        chart.Axis("tokens/s of one user", min(ends) / 1.3, max(ends) * 1.3),
+        chart.Axis(
+            "", len(rows) - 0.1, -0.6, log=False, categories=tuple(row.name for row in rows)
+        ),
         tuple(marks),
         "lower right",
     )
@@ -174,7 +178,7 @@ def times_s(p: Prediction) -> dict[str, float]:
     return {t: float(getattr(p.time, t)) for t in (*TERMS, "total")}
 
 
-def panels(rows: Sequence[Named]) -> tuple[Panel, Panel]:
+def panels(rows: Sequence[Named]) -> tuple[chart.Panel, chart.Panel]:
     """Time by term and speed of the models that fit, one at least."""
     fitting = [row for row in rows if row.result.fits]
     times = [(row.name, times_s(row.result)) for row in fitting]
@@ -183,7 +187,7 @@ def panels(rows: Sequence[Named]) -> tuple[Panel, Panel]:
     return time, speeds_panel(fitting)
 
 
-def predict_chart(rows: Sequence[Named]) -> Chart:
+def predict_chart(rows: Sequence[Named]) -> chart.Chart:
     """Speed with its interval, and the time of one token by term.
 
     Raises:
@@ -199,4 +203,4 @@ def predict_chart(rows: Sequence[Named]) -> Chart:
         title = f"{fitting[0].name} on {nodes}"
     left_out = [row.name for row in rows if not row.result.fits]
     words = f"Does not fit: {', '.join(left_out)}. " if left_out else ""
-    return Chart(title, (panels(rows),), words + caption(hardware), (1.25, 1.0))
+    return chart.Chart(title, (panels(rows),), words + caption(hardware), (1.25, 1.0))

@@ -10,21 +10,7 @@ import numpy as np
 
 from archinfer.models import catalogue
 from archinfer.models.shape import FloatArray
-from archinfer.report.chart import (
-    DASHES,
-    WIDTH,
-    Axis,
-    Box,
-    Curve,
-    Mark,
-    Note,
-    Panel,
-    Points,
-    names_that_fit,
-    note_box,
-    overlap,
-    text_width,
-)
+from archinfer.report import chart
 from archinfer.report.findings import SHORT_NAMES, WITHIN, end_name, plain_name
 from archinfer.report.shading import clipped, density_cells, speed_cells, union
 from archinfer.solver.answer import Answer
@@ -39,7 +25,7 @@ SHAPED = ("speed", "speed (not faster)", "throughput")
 """Constraints of physics whose edges move with the depth and shape that habits allow."""
 
 
-def sizes_panel(answer: Answer) -> Panel:
+def sizes_panel(answer: Answer) -> chart.Panel:
     """Total against active parameters: region, edges, known models, what the user knows."""
     region, question = answer.region, answer.question
     found = outlines(region)
@@ -57,18 +43,20 @@ def sizes_panel(answer: Answer) -> Panel:
     x = _roomy("active parameters", actives, 0.09, 0.09)
     y = _roomy("total parameters", totals, 0.06, 0.12)
     if posterior is not None and posterior.possible:
-        marks: list[Mark] = [density_cells(posterior, x, y)]
+        marks: list[chart.Mark] = [density_cells(posterior, x, y)]
         said = "shading: posterior probability"
     else:
         marks = [speed_cells(region, found)]
         said = "shading: speed of the fastest model there"
     for outline in found:
-        dash = DASHES[question.weights.index(outline.weights) % len(DASHES)]
+        dash = chart.DASHES[question.weights.index(outline.weights) % len(chart.DASHES)]
         label = f"most total, {outline.weights}"
-        marks.append(Curve(outline.active.tolist(), outline.high.tolist(), dash=dash, label=label))
+        marks.append(
+            chart.Curve(outline.active.tolist(), outline.high.tolist(), dash=dash, label=label)
+        )
     corners = union(found)
     closed = (*corners, corners[0])
-    marks.append(Curve([c[0] for c in closed], [c[1] for c in closed], width=1.0))
+    marks.append(chart.Curve([c[0] for c in closed], [c[1] for c in closed], width=1.0))
     known = _edge_kinds(answer)
     total, active = answer.ranges["total_params"], answer.ranges["active_params"]
     widest = _widest(found)
@@ -79,21 +67,21 @@ def sizes_panel(answer: Answer) -> Panel:
     marks += notes
     if question.total != ANY or question.active != ANY:
         box = clipped(question.active, x), clipped(question.total, y)
-        marks.append(Box(*box, "what you said is known"))
+        marks.append(chart.Box(*box, "what you said is known"))
     text = (
         f"Feasible total parameters from {compact(total.low.value)} to "
         f"{compact(total.high.value)}, {end_name(answer, 'total_params', 'high')}, over active "
         f"parameters from {compact(active.low.value)}, {left}, to {compact(active.high.value)}, "
         f"{right}; {said}."
     )
-    return Panel("Which sizes are possible", text, x, y, tuple(marks), "lower right")
+    return chart.Panel("Which sizes are possible", text, x, y, tuple(marks), "lower right")
 
 
-def _roomy(label: str, values: FloatArray, below: float, above: float) -> Axis:
+def _roomy(label: str, values: FloatArray, below: float, above: float) -> chart.Axis:
     """A logarithmic axis around `values`, with room in shares of their span."""
     low, high = np.log(values.min()), np.log(values.max())
     span = max(high - low, 0.2)
-    return Axis(label, float(np.exp(low - below * span)), float(np.exp(high + above * span)))
+    return chart.Axis(label, float(np.exp(low - below * span)), float(np.exp(high + above * span)))
 
 
 def _widest(found: list[Outline]) -> Outline:
@@ -114,14 +102,16 @@ def _named(by: str, kinds: dict[str, str]) -> str:
     return f"{name} ({kind})" if kind else name
 
 
-def _beside(text: str, start: tuple[float, float], middle: tuple[float, float], x: Axis) -> Note:
+def _beside(
+    text: str, start: tuple[float, float], middle: tuple[float, float], x: chart.Axis
+) -> chart.Note:
     """Left of where an edge starts, outside the region; above its middle where no room is left."""
-    if text_width(text, 11.0) + 8.0 < WIDTH * x.fraction(start[0]):
-        return Note(*start, text, "end", dx=-6.0, dy=-2.0)
-    return Note(*middle, text, dy=4.0)
+    if chart.text_width(text, 11.0) + 8.0 < chart.WIDTH * x.fraction(start[0]):
+        return chart.Note(*start, text, "end", dx=-6.0, dy=-2.0)
+    return chart.Note(*middle, text, dy=4.0)
 
 
-def _apart(notes: list[Note], x: Axis, y: Axis) -> list[Note]:
+def _apart(notes: list[chart.Note], x: chart.Axis, y: chart.Axis) -> list[chart.Note]:
     """The same notes, those that run along moved up or down until none lies on another."""
     taken: list[tuple[float, float, float, float]] = []
     found = []
@@ -130,14 +120,18 @@ def _apart(notes: list[Note], x: Axis, y: Axis) -> list[Note]:
             found.append(note)
             continue
         tried = [replace(note, dy=note.dy + 13.0 * step) for step in (0, 1, -1, 2, -2, 3, -3)]
-        free = (n for n in tried if not any(overlap(note_box(n, x, y), t) for t in taken))
+        free = (
+            n for n in tried if not any(chart.overlap(chart.note_box(n, x, y), t) for t in taken)
+        )
         placed = next(free, note)
-        taken.append(note_box(placed, x, y))
+        taken.append(chart.note_box(placed, x, y))
         found.append(placed)
     return found
 
 
-def _edge_notes(outline: Outline, widest: bool, kinds: dict[str, str], x: Axis) -> list[Note]:
+def _edge_notes(
+    outline: Outline, widest: bool, kinds: dict[str, str], x: chart.Axis
+) -> list[chart.Note]:
     """Names of the constraints along the edges of the total; shared edges only once."""
     active = outline.active.tolist()
     notes = []
@@ -161,7 +155,7 @@ def _edge_notes(outline: Outline, widest: bool, kinds: dict[str, str], x: Axis) 
                 middle = (start + stop - 1) // 2
                 at = active[middle], float(values[middle])
                 end, dx, dy = ("end", -6.0, 2.0) if above else ("start", 6.0, -10.0)
-                notes.append(Note(*at, _named(name, kinds), end, dx=dx, dy=dy))
+                notes.append(chart.Note(*at, _named(name, kinds), end, dx=dx, dy=dy))
     return notes
 
 
@@ -169,8 +163,8 @@ def _side_notes(
     corners: tuple[tuple[float, float], ...],
     left: str,
     right: str,
-    y: Axis,
-) -> list[Note]:
+    y: chart.Axis,
+) -> list[chart.Note]:
     """Names of the constraints at the two ends of the active parameters, along the edges.
 
     A name longer than its edge hangs down at the right, where nothing is, and stands up at the
@@ -182,10 +176,10 @@ def _side_notes(
         # An edge that leans a little counts as upright.
         side = [c[1] for c in corners if abs(math.log(c[0] / at)) < LEANING]
         middle = math.sqrt(min(side) * max(side))
-        long = text_width(by, 11.0)
+        long = chart.text_width(by, 11.0)
         over = long - 350.0 * (y.fraction(max(side)) - y.fraction(min(side)))
         dy = hang * max(over, 0.0) / 2.0
-        notes.append(Note(at, middle, by, angle=90.0, dx=dx, dy=dy))
+        notes.append(chart.Note(at, middle, by, angle=90.0, dx=dx, dy=dy))
     return notes
 
 
@@ -211,7 +205,7 @@ def catalogue_points() -> list[tuple[str, float, float]]:
     )
 
 
-def _catalogue_marks(x: Axis, y: Axis, notes: list[Note]) -> list[Mark]:
+def _catalogue_marks(x: chart.Axis, y: chart.Axis, notes: list[chart.Note]) -> list[chart.Mark]:
     shown = [
         (name, a, n)
         for name, a, n in catalogue_points()
@@ -220,10 +214,10 @@ def _catalogue_marks(x: Axis, y: Axis, notes: list[Note]) -> list[Mark]:
     if not shown:
         return []
     return [
-        Points(
+        chart.Points(
             [a for _, a, _ in shown],
             [n for _, _, n in shown],
             label="open models",
-            names=names_that_fit(shown, x, y, notes, NAMED),
+            names=chart.names_that_fit(shown, x, y, notes, NAMED),
         )
     ]

@@ -6,32 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 
 from archinfer.errors import InputError
+from archinfer.report import document as doc
 from archinfer.report import findings as told
 from archinfer.report import posterior as taught
 from archinfer.report.architectures import architectures, one_pass
 from archinfer.report.assumptions import assumptions, headline
 from archinfer.report.chart import Chart, Panel
-from archinfer.report.document import (
-    ALL,
-    EXPLAIN,
-    MARKDOWN,
-    PAGE,
-    SCREEN,
-    SHOWN,
-    Block,
-    Cell,
-    Document,
-    Items,
-    Later,
-    Lead,
-    Paragraph,
-    Pictures,
-    Section,
-    Span,
-    Table,
-    TextMap,
-    number,
-)
 from archinfer.report.ends import pinned
 from archinfer.report.nodes_chart import nodes_panel
 from archinfer.report.posterior_chart import posterior_panels
@@ -63,50 +43,56 @@ def chart(answer: Answer) -> Chart:
     return Chart(headline(answer.question), tuple(rows), source, (1.2, 1.0))
 
 
-def document(answer: Answer) -> Document:
+def document(answer: Answer) -> doc.Document:
     """What `archinfer solve` found."""
-    assumed = Paragraph(assumptions(answer), where=ALL)
+    assumed = doc.Paragraph(assumptions(answer), where=doc.ALL)
     parts = _feasible(answer) if answer.feasible else _infeasible(answer)
     title = headline(answer.question)
-    return Document(title, [assumed, *parts, *_sources(answer)], titled=ALL)
+    return doc.Document(title, [assumed, *parts, *_sources(answer)], titled=doc.ALL)
 
 
-def _infeasible(answer: Answer) -> Iterator[Block]:
+def _infeasible(answer: Answer) -> Iterator[doc.Block]:
     conflict = answer.conflict
     assert conflict is not None
     text = f"Nothing is feasible: {conflict.text}."
-    ways = [(Span(" and ".join(r.constraints)), f": {r.text}") for r in conflict.relaxations]
-    yield Lead([text])
-    yield Paragraph(text, "strong", SCREEN | MARKDOWN, tight=True)
-    yield Section("What would open it", [Items(ways, where=ALL)] if ways else [])
+    ways = [(doc.Span(" and ".join(r.constraints)), f": {r.text}") for r in conflict.relaxations]
+    yield doc.Lead([text])
+    yield doc.Paragraph(text, "strong", doc.SCREEN | doc.MARKDOWN, tight=True)
+    yield doc.Section("What would open it", [doc.Items(ways, where=doc.ALL)] if ways else [])
     yield from _variants(answer)
     yield from _taught(answer)
 
 
-def _feasible(answer: Answer) -> Iterator[Block]:
+def _feasible(answer: Answer) -> Iterator[doc.Block]:
     sentence = _sentence(answer)
-    yield Paragraph(sentence, "strong", SCREEN | MARKDOWN)
-    yield Later(lambda: [Lead([sentence], told.findings(answer, kinds(answer.question)))])
+    yield doc.Paragraph(sentence, "strong", doc.SCREEN | doc.MARKDOWN)
+    yield doc.Later(lambda: [doc.Lead([sentence], told.findings(answer, kinds(answer.question)))])
     yield from _variants(answer)
     yield from _left_open(answer)
-    ranges: list[Block] = [*_ranges(answer), Later(lambda: pinned(answer)), _by_weights(answer)]
-    notes = [Paragraph(f"Note: {note}.") for note in answer.notes]
-    yield Section("What is pinned, by what, and how surely", [*ranges, *notes])
+    ranges: list[doc.Block] = [
+        *_ranges(answer),
+        doc.Later(lambda: pinned(answer)),
+        _by_weights(answer),
+    ]
+    notes = [doc.Paragraph(f"Note: {note}.") for note in answer.notes]
+    yield doc.Section("What is pinned, by what, and how surely", [*ranges, *notes])
     yield from _taught(answer)
-    pictures = Later(lambda: [Pictures((sizes_panel(answer), nodes_panel(answer)), "region")])
-    yield Section("Pictures", [pictures], PAGE)
-    yield Section("Architectures that would work", list(architectures(answer)))
+    pictures = doc.Later(
+        lambda: [doc.Pictures((sizes_panel(answer), nodes_panel(answer)), "region")]
+    )
+    yield doc.Section("Pictures", [pictures], doc.PAGE)
+    yield doc.Section("Architectures that would work", list(architectures(answer)))
     if answer.sensitivity:
-        yield Section("What the speed reads", list(_reads(answer)))
+        yield doc.Section("What the speed reads", list(_reads(answer)))
     yield _map(answer)
     yield from one_pass(answer)
     yield from _constraints(answer)
 
 
-def _taught(answer: Answer) -> Iterator[Block]:
+def _taught(answer: Answer) -> Iterator[doc.Block]:
     if answer.posterior is not None:
         blocks = list(taught.blocks(answer.posterior, answer.comparisons))
-        yield Section("What the observation taught", blocks)
+        yield doc.Section("What the observation taught", blocks)
 
 
 def _sentence(answer: Answer) -> str:
@@ -120,7 +106,7 @@ def _sentence(answer: Answer) -> str:
     )
 
 
-def _variants(answer: Answer) -> Iterator[Block]:
+def _variants(answer: Answer) -> Iterator[doc.Block]:
     """What other means would allow, one line each."""
     for v in answer.variants:
         found = "nothing"
@@ -132,10 +118,10 @@ def _variants(answer: Answer) -> Iterator[Block]:
                 f"{compact(v.ranges['active_params'][1])} active, {depth}{counted(most, 'layer')}"
             )
         last = v is answer.variants[-1]
-        yield Paragraph(f"{capital(v.text)}: {found}.", where=ALL, tight=not last)
+        yield doc.Paragraph(f"{capital(v.text)}: {found}.", where=doc.ALL, tight=not last)
 
 
-def _left_open(answer: Answer) -> Iterator[Block]:
+def _left_open(answer: Answer) -> Iterator[doc.Block]:
     """What the probabilities leave open that the ranges assume."""
     posterior = answer.posterior
     if posterior is None or not posterior.possible:
@@ -151,35 +137,35 @@ def _left_open(answer: Answer) -> Iterator[Block]:
         parts.append(f"a gain of speculative decoding as fitted to {answer.question.hardware.name}")
     if parts:
         text = f"The probabilities allow more than the ranges: {'; '.join(parts)}."
-        yield Paragraph(text, "soft", PAGE)
+        yield doc.Paragraph(text, "soft", doc.PAGE)
 
 
-def _ranges(answer: Answer) -> Iterator[Block]:
+def _ranges(answer: Answer) -> Iterator[doc.Block]:
     rows = [
         (QUANTITIES[name], compact(i.low.value), i.low.by, compact(i.high.value), i.high.by)
         for name, i in answer.ranges.items()
     ]
     title, headings = "Ranges, and what draws each end", ("low", "bound by", "high", "bound by")
-    for first, where in (("", SCREEN), ("quantity", MARKDOWN)):
-        yield Table(title, (first, *headings), rows, "prwrw", where)
+    for first, where in (("", doc.SCREEN), ("quantity", doc.MARKDOWN)):
+        yield doc.Table(title, (first, *headings), rows, "prwrw", where)
 
 
-def _by_weights(answer: Answer) -> Table:
+def _by_weights(answer: Answer) -> doc.Table:
     rows = [
         (
             w,
-            number(r["total_params"][1], compact(r["total_params"][1])),
-            number(r["active_params"][1], compact(r["active_params"][1])),
+            doc.number(r["total_params"][1], compact(r["total_params"][1])),
+            doc.number(r["active_params"][1], compact(r["active_params"][1])),
             f"{r['layers'][0]:.0f} to {r['layers'][1]:.0f}",
             f"{r['nodes'][0]:,.0f} to {r['nodes'][1]:,.0f}",
         )
         for w, r in answer.by_weights.items()
     ]
     headings = ("weights", "most total", "most active", "layers", "nodes there")
-    return Table("By weight format", headings, rows, "lrrrr")
+    return doc.Table("By weight format", headings, rows, "lrrrr")
 
 
-def _reads(answer: Answer) -> Iterator[Block]:
+def _reads(answer: Answer) -> Iterator[doc.Block]:
     """What the speed can tell about each quantity."""
     about = answer.architectures[0]
     title = (
@@ -188,27 +174,27 @@ def _reads(answer: Answer) -> Iterator[Block]:
         f"{about.architecture.layers} layers (fitting or not; nodes follow the layers)"
     )
     rows = [_sensitivity(row) for row in answer.sensitivity]
-    yield Table(title, ("", "halved", "as is", "doubled", "doubling"), rows, "prrrr")
-    yield Paragraph(_as_is(answer), where=PAGE)
+    yield doc.Table(title, ("", "halved", "as is", "doubled", "doubling"), rows, "prrrr")
+    yield doc.Paragraph(_as_is(answer), where=doc.PAGE)
     yield from _hidden(answer)
 
 
-def _sensitivity(row: Sensitivity) -> Sequence[str | Cell]:
+def _sensitivity(row: Sensitivity) -> Sequence[str | doc.Cell]:
     verdict = (
-        Span("the speed changes with it", "yes")
+        doc.Span("the speed changes with it", "yes")
         if reads(row)
-        else Span("the speed hardly changes", "no")
+        else doc.Span("the speed hardly changes", "no")
     )
     return (
-        Cell(QUANTITIES[row.quantity], more=(": ", verdict)),
+        doc.Cell(QUANTITIES[row.quantity], more=(": ", verdict)),
         *(_known(f"{v:,.0f}", v) for v in row.tokens_per_s),
         _known(change(row.elasticity), row.elasticity),
     )
 
 
-def _known(text: str, value: float) -> str | Cell:
+def _known(text: str, value: float) -> str | doc.Cell:
     """The number, or a dash where there is none."""
-    return number(value, text) if math.isfinite(value) else "-"
+    return doc.number(value, text) if math.isfinite(value) else "-"
 
 
 def _as_is(answer: Answer) -> str:
@@ -223,7 +209,7 @@ def _as_is(answer: Answer) -> str:
     )
 
 
-def _hidden(answer: Answer) -> Iterator[Block]:
+def _hidden(answer: Answer) -> Iterator[doc.Block]:
     """Why a speed that reads a quantity may still not identify it."""
     posterior = answer.posterior
     marginals = posterior.marginals if posterior is not None and posterior.possible else {}
@@ -239,17 +225,17 @@ def _hidden(answer: Answer) -> Iterator[Block]:
     if not read or high == low:
         return
     bits = " and ".join(f"{marginals[q].speed_bits:.1f} bits of the {told.NAMES[q]}" for q in read)
-    yield Paragraph(
+    yield doc.Paragraph(
         f"If all else were known, the speed would tell the "
         f"{listed([told.NAMES[q] for q in read])}. It is not: the speed taught only {bits}, "
         "because the unknown gain of speculative decoding changes it as much.",
-        where=PAGE,
+        where=doc.PAGE,
     )
 
 
-def _map(answer: Answer) -> TextMap:
+def _map(answer: Answer) -> doc.TextMap:
     depths, totals = totals_by_depth(answer.region)
-    return TextMap(
+    return doc.TextMap(
         "Feasible total parameters over layers",
         tuple(totals),
         depths.tolist(),
@@ -260,23 +246,23 @@ def _map(answer: Answer) -> TextMap:
     )
 
 
-def _constraints(answer: Answer) -> Iterator[Block]:
+def _constraints(answer: Answer) -> Iterator[doc.Block]:
     known = kinds(answer.question)
     rows = [
-        (c.name, Cell((Span(known[c.name], f"chip {known[c.name]}"),)), c.text)
+        (c.name, doc.Cell((doc.Span(known[c.name], f"chip {known[c.name]}"),)), c.text)
         for c in constraints(answer.question)
     ]
-    where = EXPLAIN | PAGE
-    table = Table("Constraints", ("what", "kind", "why"), rows, "plp", where)
-    yield Section("Constraints", [table], where)
+    where = doc.EXPLAIN | doc.PAGE
+    table = doc.Table("Constraints", ("what", "kind", "why"), rows, "plp", where)
+    yield doc.Section("Constraints", [table], where)
 
 
-def _sources(answer: Answer) -> Iterator[Block]:
+def _sources(answer: Answer) -> Iterator[doc.Block]:
     question = answer.question
     # A price plays no part in an answer that did not ask for one.
     silent = () if question.price_per_hour is not None else ("price.", "compute.peak")
-    where = SHOWN if answer.feasible else PAGE
+    where = doc.SHOWN if answer.feasible else doc.PAGE
     if not answer.feasible:
-        yield Later(lambda: _constraints(answer))
-    sources = Later(lambda: provenance(question.hardware, where, silent), where)
-    yield Section("Sources", [sources], where)
+        yield doc.Later(lambda: _constraints(answer))
+    sources = doc.Later(lambda: provenance(question.hardware, where, silent), where)
+    yield doc.Section("Sources", [sources], where)

@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 from archinfer.hardware.figures import Figure
 from archinfer.hardware.profile import Hardware
-from archinfer.report.document import PAGE, Block, Cell, Section, Table, Where
+from archinfer.report import document as doc
 
 BY_HAND = "set by hand"
 
@@ -18,19 +18,21 @@ def _unsure(figure: Figure) -> bool:
     return bool(figure.log_sd or figure.estimate or carried or figure.source == BY_HAND)
 
 
-def _rows(figures: Sequence[Figure]) -> list[tuple[str, str, str, Cell]]:
+def _rows(figures: Sequence[Figure]) -> list[tuple[str, str, str, doc.Cell]]:
     return [
         (
             f.key,
             f.text,
             f"x {math.exp(f.log_sd):.2f}" if f.log_sd else "",
-            Cell(f.source, more=f". {f.note}" if f.note else ""),
+            doc.Cell(f.source, more=f". {f.note}" if f.note else ""),
         )
         for f in figures
     ]
 
 
-def provenance(hardware: Hardware, where: Where, silent: tuple[str, ...] = ()) -> Iterator[Block]:
+def provenance(
+    hardware: Hardware, where: doc.Where, silent: tuple[str, ...] = ()
+) -> Iterator[doc.Block]:
     """Every figure with its source: the unsure ones, and on pages the published ones too.
 
     Args:
@@ -48,11 +50,13 @@ def provenance(hardware: Hardware, where: Where, silent: tuple[str, ...] = ()) -
         f"(all: archinfer hardware show {hardware.name})"
     )
     if unsure:
-        yield Table(title, headings, _rows(unsure), align, where)
+        yield doc.Table(title, headings, _rows(unsure), align, where)
     known = _rows([f for f in figures if f not in unsure])
     words = f"Other figures of {hardware.name}"
     if known:
-        yield Section(words, [Table(words, headings, known, align, PAGE)], PAGE, folded=True)
+        yield doc.Section(
+            words, [doc.Table(words, headings, known, align, doc.PAGE)], doc.PAGE, folded=True
+        )
 
 
 def caption(hardware: Hardware) -> str:

@@ -8,23 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from archinfer.report.chart import (
-    COLOURS,
-    Band,
-    Bars,
-    Box,
-    Cells,
-    Curve,
-    Mark,
-    Note,
-    Panel,
-    Points,
-    text_width,
-    ticks,
-)
+from archinfer.report import chart
 from archinfer.report.markup import Markup, el, join
-
-__all__ = ["colour_rules", "svg"]
 
 FONT = 12.0
 NAME_FONT = 11.0
@@ -44,7 +29,8 @@ _HATCHES = {
 def colour_rules() -> str:
     """CSS of the colour classes."""
     return "".join(
-        f".f-{name}{{fill:{value}}}.s-{name}{{stroke:{value}}}" for name, value in COLOURS.items()
+        f".f-{name}{{fill:{value}}}.s-{name}{{stroke:{value}}}"
+        for name, value in chart.COLOURS.items()
     )
 
 
@@ -52,7 +38,7 @@ def colour_rules() -> str:
 class _Frame:
     """Where the axes are, in the units of the picture."""
 
-    panel: Panel
+    panel: chart.Panel
     ident: str
     left: float
     right: float
@@ -71,7 +57,7 @@ class _Frame:
         return " ".join(f"{self.x(a):.1f},{self.y(b):.1f}" for a, b in zip(xs, ys, strict=True))
 
 
-def svg(panel: Panel, ident: str, width: float = 600.0, height: float = 430.0) -> Markup:
+def svg(panel: chart.Panel, ident: str, width: float = 600.0, height: float = 430.0) -> Markup:
     """The panel as an SVG element with role, title and description.
 
     Args:
@@ -82,8 +68,8 @@ def svg(panel: Panel, ident: str, width: float = 600.0, height: float = 430.0) -
     if panel.y.categories:
         height = min(height, 110.0 + 38.0 * len(panel.y.categories))
     legend = _legend(panel, ident, width)
-    widest = max(text_width(t, FONT) for _, t in ticks(panel.y))
-    bar = next((m for m in panel.marks if isinstance(m, Cells)), None)
+    widest = max(chart.text_width(t, FONT) for _, t in chart.ticks(panel.y))
+    bar = next((m for m in panel.marks if isinstance(m, chart.Cells)), None)
     frame = _Frame(
         panel,
         ident,
@@ -94,8 +80,8 @@ def svg(panel: Panel, ident: str, width: float = 600.0, height: float = 430.0) -
     )
     inside = el("g", [_mark(frame, m) for m in panel.marks], clip_path=f"url(#{ident}-area)")
     # Words and names may reach over the edge of the axes.
-    words = [_words(frame, m) for m in panel.marks if isinstance(m, Note)]
-    names = [_names(frame, m) for m in panel.marks if isinstance(m, Points)]
+    words = [_words(frame, m) for m in panel.marks if isinstance(m, chart.Note)]
+    names = [_names(frame, m) for m in panel.marks if isinstance(m, chart.Points)]
     total = height + legend[1]
     return el(
         "svg",
@@ -126,10 +112,10 @@ def _definitions(frame: _Frame) -> Markup:
     )
     parts = [el("clipPath", area, id=f"{frame.ident}-area")]
     for mark in frame.panel.marks:
-        if isinstance(mark, Cells) and mark.clip:
+        if isinstance(mark, chart.Cells) and mark.clip:
             corners = frame.points([c[0] for c in mark.clip], [c[1] for c in mark.clip])
             parts.append(el("clipPath", el("polygon", points=corners), id=f"{frame.ident}-clip"))
-    hatches = {h for m in frame.panel.marks if isinstance(m, Bars) for h in m.hatches if h}
+    hatches = {h for m in frame.panel.marks if isinstance(m, chart.Bars) for h in m.hatches if h}
     parts += [_pattern(frame.ident, h) for h in sorted(hatches)]
     return el("defs", parts)
 
@@ -165,11 +151,11 @@ def _axes(frame: _Frame) -> Markup:
         )
     ]
     few = 4 if panel.small else 6
-    for value, word in ticks(panel.x, few):
+    for value, word in chart.ticks(panel.x, few):
         x = frame.x(value)
         parts.append(el("path", d=f"M{x:.1f},{frame.bottom:.1f} v5", class_="axis"))
         parts.append(_text(x, frame.bottom + 18.0, word, "middle"))
-    for value, word in ticks(panel.y, few):
+    for value, word in chart.ticks(panel.y, few):
         y = frame.y(value)
         parts.append(el("path", d=f"M{frame.left:.1f},{y:.1f} h-5", class_="axis"))
         parts.append(_text(frame.left - 8.0, y + 4.0, word, "end"))
@@ -184,19 +170,19 @@ def _upright(x: float, y: float, words: str, size: float = FONT, **more: str) ->
     return _text(x, y, words, "middle", size, transform=f"rotate(-90 {x:.1f} {y:.1f})", **more)
 
 
-def _mark(frame: _Frame, mark: Mark) -> Markup:
+def _mark(frame: _Frame, mark: chart.Mark) -> Markup:
     match mark:
-        case Band():
+        case chart.Band():
             there = frame.points(mark.x, mark.high)
             back = frame.points(list(reversed(mark.x)), list(reversed(mark.low)))
             return el("polygon", points=f"{there} {back}", class_=f"f-{mark.colour}")
-        case Curve():
+        case chart.Curve():
             return _line(frame, mark)
-        case Cells():
+        case chart.Cells():
             return _cells(frame, mark)
-        case Points():
+        case chart.Points():
             return _points(frame, mark)
-        case Box():
+        case chart.Box():
             (x0, x1), (y0, y1) = mark.x, mark.y
             return el(
                 "rect",
@@ -206,13 +192,13 @@ def _mark(frame: _Frame, mark: Mark) -> Markup:
                 height=frame.y(y0) - frame.y(y1),
                 class_=f"box s-{mark.colour}",
             )
-        case Bars():
+        case chart.Bars():
             return _bars(frame, mark)
-        case Note():
+        case chart.Note():
             return Markup("")
 
 
-def _line(frame: _Frame, mark: Curve) -> Markup:
+def _line(frame: _Frame, mark: chart.Curve) -> Markup:
     """The line on a white one, so that it stands out from dark colours as well."""
     points = frame.points(mark.x, mark.y)
     dashes = " ".join(f"{2 * d:g}" for d in mark.dash) or None
@@ -234,7 +220,7 @@ def _line(frame: _Frame, mark: Curve) -> Markup:
     )
 
 
-def _cells(frame: _Frame, mark: Cells) -> Markup:
+def _cells(frame: _Frame, mark: chart.Cells) -> Markup:
     """Neighbours of one colour in a row become one rectangle."""
     parts = []
     for j, row in enumerate(mark.steps):
@@ -276,7 +262,7 @@ def _marker(kind: str, x: float, y: float, size: float, colour: str) -> Markup:
             )
 
 
-def _points(frame: _Frame, mark: Points) -> Markup:
+def _points(frame: _Frame, mark: chart.Points) -> Markup:
     parts = []
     cap = 3.5
     for i, (vx, vy) in enumerate(zip(mark.x, mark.y, strict=True)):
@@ -293,7 +279,7 @@ def _points(frame: _Frame, mark: Points) -> Markup:
     return el("g", parts)
 
 
-def _names(frame: _Frame, mark: Points) -> Markup:
+def _names(frame: _Frame, mark: chart.Points) -> Markup:
     return join(
         [
             _text(frame.x(x) + 6.0, frame.y(y) + 4.0, name, "start", NAME_FONT, class_="halo")
@@ -303,7 +289,7 @@ def _names(frame: _Frame, mark: Points) -> Markup:
     )
 
 
-def _bars(frame: _Frame, mark: Bars) -> Markup:
+def _bars(frame: _Frame, mark: chart.Bars) -> Markup:
     parts = []
     for i, at in enumerate(mark.y):
         left, right = frame.x(mark.start[i]), frame.x(mark.end[i])
@@ -319,14 +305,14 @@ def _bars(frame: _Frame, mark: Bars) -> Markup:
     return el("g", parts)
 
 
-def _words(frame: _Frame, note: Note) -> Markup:
+def _words(frame: _Frame, note: chart.Note) -> Markup:
     x, y = frame.x(note.x) + note.dx, frame.y(note.y) - note.dy
     if note.angle:
         return _upright(x + 4.0, y, note.text, class_="halo")
     return _text(x, y, note.text, note.anchor, class_="halo")
 
 
-def _colour_bar(frame: _Frame, mark: Cells) -> Markup:
+def _colour_bar(frame: _Frame, mark: chart.Cells) -> Markup:
     left, width = frame.right + 14.0, 12.0
     count = len(mark.colours)
     step = (frame.bottom - frame.top) / count
@@ -346,14 +332,14 @@ def _colour_bar(frame: _Frame, mark: Cells) -> Markup:
         y = frame.bottom - (i + (0.5 if named else 0.0)) * step
         parts.append(_text(left + width + 4.0, y + 4.0, word, "start", NAME_FONT))
     middle = (frame.top + frame.bottom) / 2.0
-    widest = max(text_width(word, NAME_FONT) for word in mark.bounds)
-    size = min(NAME_FONT, (frame.bottom - frame.top) / text_width(mark.label, 1.0) * 1.05)
+    widest = max(chart.text_width(word, NAME_FONT) for word in mark.bounds)
+    size = min(NAME_FONT, (frame.bottom - frame.top) / chart.text_width(mark.label, 1.0) * 1.05)
     x = left + width + 1.15 * widest + 20.0
     parts.append(_upright(x, middle, mark.label, size))
     return el("g", parts)
 
 
-def _legend(panel: Panel, ident: str, width: float) -> tuple[list[Markup], float]:
+def _legend(panel: chart.Panel, ident: str, width: float) -> tuple[list[Markup], float]:
     """Entries in rows under the axes, and the height that they take."""
     if not panel.legend:
         return [], 0.0
@@ -361,11 +347,11 @@ def _legend(panel: Panel, ident: str, width: float) -> tuple[list[Markup], float
     x, y, line = 12.0, 14.0, 20.0
     seen = False
     for mark in panel.marks:
-        label = "" if isinstance(mark, Note | Cells) else mark.label
+        label = "" if isinstance(mark, chart.Note | chart.Cells) else mark.label
         if not label:
             continue
         seen = True
-        need = 34.0 + text_width(label, FONT) + 18.0
+        need = 34.0 + chart.text_width(label, FONT) + 18.0
         if x + need > width and x > 12.0:
             x, y = 12.0, y + line
         parts.append(_key(mark, ident, x, y))
@@ -374,9 +360,9 @@ def _legend(panel: Panel, ident: str, width: float) -> tuple[list[Markup], float
     return parts, y + line if seen else 0.0
 
 
-def _key(mark: Mark, ident: str, x: float, y: float) -> Markup:
+def _key(mark: chart.Mark, ident: str, x: float, y: float) -> Markup:
     match mark:
-        case Curve():
+        case chart.Curve():
             return el(
                 "path",
                 d=f"M{x:.1f},{y:.1f}h26",
@@ -384,13 +370,13 @@ def _key(mark: Mark, ident: str, x: float, y: float) -> Markup:
                 stroke_width=mark.width,
                 stroke_dasharray=" ".join(f"{2 * d:g}" for d in mark.dash) or None,
             )
-        case Points():
+        case chart.Points():
             return _marker(mark.marker, x + 13.0, y, mark.size, mark.colour)
-        case Box():
+        case chart.Box():
             return el(
                 "rect", x=x, y=y - 6.0, width=26.0, height=12.0, class_=f"box s-{mark.colour}"
             )
-        case Bars():
+        case chart.Bars():
             box = {"x": x, "y": y - 6.0, "width": 26.0, "height": 12.0}
             plain = el("rect", class_=f"bar f-{mark.colours[0]}", **box)
             if not mark.hatches[0]:
@@ -398,7 +384,7 @@ def _key(mark: Mark, ident: str, x: float, y: float) -> Markup:
             return join(
                 plain, el("rect", fill=f"url(#{_pattern_id(ident, mark.hatches[0])})", **box)
             )
-        case Band():
+        case chart.Band():
             return el("rect", x=x, y=y - 6.0, width=26.0, height=12.0, class_=f"f-{mark.colour}")
         case _:
             return Markup("")

@@ -18,20 +18,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from archinfer.report.document import (
-    EXPLAIN,
-    SCREEN,
-    Document,
-    Items,
-    Pairs,
-    Paragraph,
-    Table,
-    TextMap,
-    Where,
-    Words,
-    cell,
-    flat,
-)
+from archinfer.report import document as doc
 from archinfer.words import compact
 
 PIPE_WIDTH = 100
@@ -59,7 +46,7 @@ def new_console() -> Console:
     return console
 
 
-def print_document(document: Document, explain: bool = False) -> None:
+def print_document(document: doc.Document, explain: bool = False) -> None:
     """The document on standard output.
 
     Args:
@@ -67,42 +54,42 @@ def print_document(document: Document, explain: bool = False) -> None:
         explain: with the blocks that stand for --explain.
     """
     console = new_console()
-    here = SCREEN | EXPLAIN if explain else SCREEN
+    here = doc.SCREEN | doc.EXPLAIN if explain else doc.SCREEN
     gap = False
     if document.title and document.titled & here:
         console.print(_text(document.title, "strong"))
-    for block in flat(document.blocks, here):
+    for block in doc.flat(document.blocks, here):
         if gap:
             console.print()
-        gap = not (isinstance(block, Paragraph) and block.tight)
+        gap = not (isinstance(block, doc.Paragraph) and block.tight)
         match block:
-            case Paragraph():
+            case doc.Paragraph():
                 console.print(_text(block.words, block.style), soft_wrap=block.whole)
-            case Items():
+            case doc.Items():
                 _items(console, block)
-            case Pairs():
+            case doc.Pairs():
                 _pairs(console, block)
-            case Table():
+            case doc.Table():
                 print_table(console, block, here)
-            case TextMap():
+            case doc.TextMap():
                 _map(console, block)
 
 
-def _text(words: Words, style: str = "") -> Text:
+def _text(words: doc.Words, style: str = "") -> Text:
     if isinstance(words, str):
         return Text(words, style=_STYLES.get(style, ""))
     parts = [w if isinstance(w, str) else (w.text, _STYLES.get(w.style, "")) for w in words]
     return Text.assemble(*parts, style=_STYLES.get(style, ""))
 
 
-def _items(console: Console, block: Items) -> None:
+def _items(console: Console, block: doc.Items) -> None:
     if block.title:
         console.print(_text(block.title, "strong"))
     for item in block.items:
         console.print(Text.assemble(block.bullet, _text(item)), soft_wrap=block.whole)
 
 
-def _pairs(console: Console, block: Pairs) -> None:
+def _pairs(console: Console, block: doc.Pairs) -> None:
     grid = Grid(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=not block.right and console.width >= NARROW)
     if block.right:
@@ -157,22 +144,22 @@ def _fit(columns: Sequence[_Column], room: int) -> list[int] | None:
     return widths
 
 
-def _columns(console: Console, table: Table, here: Where) -> list[_Column]:
+def _columns(console: Console, table: doc.Table, here: doc.Where) -> list[_Column]:
     """The columns that show, with their cells as text."""
     rows = table.rows[: table.most or None]
     width = max(8, min(30, console.width - 64))
     found = []
     for i, (heading, align) in enumerate(zip(table.headings, table.align, strict=True)):
-        cells = [cell(row[i]) for row in rows]
+        cells = [doc.cell(row[i]) for row in rows]
         if align != "b":
             found.append(_Column(heading, align, tuple(_text(c.words) for c in cells)))
-        elif here & EXPLAIN:
+        elif here & doc.EXPLAIN:
             bars = tuple(Text(bar(c.value or 0.0, width, unicode_ok())) for c in cells)
             found.append(_Column(heading, align, bars))
     return found
 
 
-def print_table(console: Console, table: Table, here: Where = SCREEN) -> None:
+def print_table(console: Console, table: doc.Table, here: doc.Where = doc.SCREEN) -> None:
     """A table without lines: words to the left, numbers to the right."""
     # A title inside the table would wrap to the table's width.
     if table.title and table.titled & here:
@@ -242,7 +229,7 @@ def bar(share: float, width: int, blocks: bool) -> str:
     return "█" * full + ("" if rest == 0 else " ▏▎▍▌▋▊▉"[rest])
 
 
-def _map(console: Console, block: TextMap) -> None:
+def _map(console: Console, block: doc.TextMap) -> None:
     marks = "█▓▒░·" if unicode_ok() else "#x=-."
     letters = [marks[min(i, len(marks) - 1)] for i in range(len(block.names))]
     width = max(20, min(console.width, MAP_WIDTH) - 9)
@@ -253,7 +240,7 @@ def _map(console: Console, block: TextMap) -> None:
     console.print(Text(f"{legend}   ({block.note})" if block.note else legend))
 
 
-def map_rows(block: TextMap, letters: Sequence[str], width: int, height: int) -> list[str]:
+def map_rows(block: doc.TextMap, letters: Sequence[str], width: int, height: int) -> list[str]:
     """Rows of a map, y on a log axis; earlier letters are drawn over later ones.
 
     A cell shows whatever lies there at any of its x; where there are more cells than x, a cell

@@ -7,22 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from archinfer.fitting.validation import Prediction, Validation
-from archinfer.report.document import (
-    ALL,
-    MARKDOWN,
-    PAGE,
-    Block,
-    Cell,
-    Document,
-    Items,
-    Later,
-    Lead,
-    Paragraph,
-    Pictures,
-    Section,
-    Table,
-    number,
-)
+from archinfer.report import document as doc
 from archinfer.report.findings import NAMES
 from archinfer.report.measured import validate_chart
 from archinfer.words import compact, span
@@ -49,7 +34,7 @@ READING = (
 )
 
 
-def document(found: Validation, command: str) -> Document:
+def document(found: Validation, command: str) -> doc.Document:
     """What `archinfer validate` found.
 
     Args:
@@ -57,16 +42,18 @@ def document(found: Validation, command: str) -> Document:
         command: that writes the Markdown.
     """
     counted = f"{len(found.counted)} published speeds. Method: {found.method}."
-    caption = Later(lambda: [Paragraph(validate_chart(found).caption, "soft", PAGE)])
-    blocks: list[Block] = [
-        Paragraph(f"Written by `{command}`; do not edit.", where=MARKDOWN),
-        Paragraph(READING, where=MARKDOWN),
-        Lead([counted], list(_told(found))),
-        Section("Pictures", [Later(lambda: _pictures(found)), caption], PAGE),
-        Section("Row by row", [_table(found)]),
-        Section("In numbers", [Items(lines(found), where=ALL, bullet="", whole=True)]),
+    caption = doc.Later(lambda: [doc.Paragraph(validate_chart(found).caption, "soft", doc.PAGE)])
+    blocks: list[doc.Block] = [
+        doc.Paragraph(f"Written by `{command}`; do not edit.", where=doc.MARKDOWN),
+        doc.Paragraph(READING, where=doc.MARKDOWN),
+        doc.Lead([counted], list(_told(found))),
+        doc.Section("Pictures", [doc.Later(lambda: _pictures(found)), caption], doc.PAGE),
+        doc.Section("Row by row", [_table(found)]),
+        doc.Section("In numbers", [doc.Items(lines(found), where=doc.ALL, bullet="", whole=True)]),
     ]
-    return Document("Published speeds against predictions", blocks, titled=MARKDOWN | PAGE)
+    return doc.Document(
+        "Published speeds against predictions", blocks, titled=doc.MARKDOWN | doc.PAGE
+    )
 
 
 def csv_rows(found: Validation) -> list[list[Any]]:
@@ -81,14 +68,14 @@ def _inside(found: Validation) -> str:
     return f"{inside} of {len(rows)} published speeds lie in their 90 % interval"
 
 
-def _pictures(found: Validation) -> Iterator[Block]:
-    yield Pictures(validate_chart(found).panels, "picture", (f"{_inside(found)}.",))
+def _pictures(found: Validation) -> Iterator[doc.Block]:
+    yield doc.Pictures(validate_chart(found).panels, "picture", (f"{_inside(found)}.",))
 
 
-def _table(found: Validation) -> Table:
+def _table(found: Validation) -> doc.Table:
     rows = [cells(p) for p in found.predictions]
     drop = ("spec.", "nodes")
-    return Table(TITLE, HEADINGS, rows, "lrrrrrrr", ALL, drop=drop, sortable=True)
+    return doc.Table(TITLE, HEADINGS, rows, "lrrrrrrr", doc.ALL, drop=drop, sortable=True)
 
 
 def _told(found: Validation) -> Iterator[tuple[str, str]]:
@@ -118,7 +105,7 @@ def _told(found: Validation) -> Iterator[tuple[str, str]]:
         yield "From the speed back to the size", words
 
 
-def cells(p: Prediction) -> list[str | Cell]:
+def cells(p: Prediction) -> list[str | doc.Cell]:
     """One row of the table."""
     used = {True: "yes", False: "no", None: "?"}[p.speculative]
     mark = "" if p.inside("p05", "p95") else " (outside)"
@@ -128,8 +115,8 @@ def cells(p: Prediction) -> list[str | Cell]:
         p.id,
         span(*p.nodes).replace(" to ", "-"),
         used,
-        *(number(v, f"{v:,.0f}") for v in speeds),
-        number(p.ratio, f"{p.ratio:.2f}{mark}"),
+        *(doc.number(v, f"{v:,.0f}") for v in speeds),
+        doc.number(p.ratio, f"{p.ratio:.2f}{mark}"),
     ]
 
 

@@ -19,8 +19,6 @@ from archinfer.physics.decode import tokens_per_s
 from archinfer.solver.constraints import slacks
 from archinfer.solver.region import Region
 
-__all__ = ["Outline", "outlines", "speed_grid"]
-
 UPPER = ("capacity", "sparsity", "speed", "throughput", "total asked")
 LOWER = ("definition", "sparsity", "speed (not faster)", "total asked")
 """Constraints that can draw the upper and the lower edge of the total."""
@@ -30,24 +28,18 @@ Index = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Outline:
-    """The outline of one weight format's region over active parameters.
-
-    Attributes:
-        weights: the format.
-        active: grid, shape (n,), only where some total is feasible.
-        low, high: least and largest feasible total there.
-        low_by, high_by: constraint that draws each.
-        left_by, right_by: constraint at the ends of `active`.
-    """
+    """The outline of one weight format's region over active parameters."""
 
     weights: str
     active: FloatArray
+    """Grid, shape (n,), only where some total is feasible."""
     low: FloatArray
+    """Least feasible total there."""
     high: FloatArray
+    """Largest feasible total there."""
     low_by: tuple[str, ...]
+    """Constraint that draws each."""
     high_by: tuple[str, ...]
-    left_by: str
-    right_by: str
 
 
 def _furthest(region: Region, mine: Index) -> Index:
@@ -103,8 +95,6 @@ def outlines(region: Region, points: int = 72) -> list[Outline]:
                 high=high[tops],
                 low_by=_drawn_by(region, low[bottoms], here, slot[bottoms], LOWER),
                 high_by=_drawn_by(region, high[tops], here, slot[tops], UPPER),
-                left_by=str(region.active_low_by[first]),
-                right_by=str(region.active_high_by[last]),
             )
         )
     return found

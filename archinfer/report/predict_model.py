@@ -1,0 +1,231 @@
+"""One model's prediction in full: what was assumed of it, speed, nodes, memory, what would help."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from archinfer.forward.depths import DepthRange
+from archinfer.forward.prediction import TERM_TEXTS, Change, Prediction
+from archinfer.models.architecture import Architecture
+from archinfer.report import document as doc
+from archinfer.words import compact, counted, seconds, size, span, speeds
+
+CHANGES_SHOWN = 5
+DEPTHS_SHOWN = 7
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model's prediction with what to say about the model."""
+
+    name: str
+    """As the user knows it."""
+    result: Prediction
+    """Of the middle depth where layers are a range."""
+    depths: DepthRange | None = None
+    """All depths, None where the layers are known."""
+    architecture: Architecture | None = None
+    """None where only totals are known."""
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def speed(self) -> tuple[float, float, float]:
+        """Tokens/s with speculation."""
+        low, middle, high = (self.depths or self.result).speed
+        return float(low), float(middle), float(high)
+
+    @property
+    def plain_speed(self) -> tuple[float, float, float]:
+        """Tokens/s without speculation."""
+        low, middle, high = (self.depths or self.result).plain_speed
+        return float(low), float(middle), float(high)
+
+    @property
+    def record(self) -> Prediction:
+        """The prediction with its notes, over all depths."""
+        found = self.result if self.depths is None else self.depths.prediction
+        return replace(found, model=self.name, notes=self.notes)
+
+
+def about(row: Row) -> str:
+    """The model in one paragraph."""
+    p = row.result
+    shape = p.shape
+    parts = [
+        f"{compact(float(shape.total_params), 4)} parameters, "
+        f"{compact(float(shape.active_params), 4)} active",
+        f"{layers_text(row)} layers",
+    ]
+    weights = f"weights in {p.weights}"
+    if row.architecture is not None:
+        parts.append(f"hidden size {shape.hidden_size:.0f}")
+        moe = row.architecture.moe
+        if moe is not None:
+            parts.append(f"{moe.top_k} of {moe.experts} experts")
+        kinds = row.architecture.attention_kinds
+        total = sum(kinds.values())
+        parts += [k if n == total else f"{n} x {k}" for k, n in kinds.items()]
+        weights += " (the model's own)" if p.deployment.weights is None else " (as asked)"
+    return "; ".join([*parts, weights]) + "."
+
+
+def layers_text(row: Row) -> str:
+    if row.depths is None:
+        return f"{row.result.shape.layers:.0f}"
+    low, high = row.depths.layers
+    return f"{low:.0f} to {high:.0f}"
+
+
+def full(row: Row, where: doc.Where) -> Iterator[doc.Block]:
+    """One of several models in full."""
+    yield doc.Paragraph(about(row), where=where)
+    yield from answers(row, where)
+    yield from changes(row.result, where)
+    yield from notes(row, where)
+
+
+def answers(row: Row, where: doc.Where) -> Iterator[doc.Block]:
+    p = row.result
+    if not p.fits:
+        yield doc.Paragraph(f"Does not fit: {p.limit}.", "strong", where)
+    else:
+        asked = p.deployment
+        found = []
+        if asked.accepted_high > 1.0:
+            gain = span(asked.accepted_low, asked.accepted_high)
+            found.append((f"tokens/s, {gain} accepted a pass", speeds(*row.speed)))
+        found += [
+            ("tokens/s without speculation", speeds(*row.plain_speed)),
+            ("layout", _layout(p)),
+            ("fewest nodes", _fewest(row)),
+            ("limited by", f"{p.bottleneck} ({p.limit})"),
+        ]
+        yield doc.Pairs(found, "(5 % < 50 % < 95 %, one user)", where)
+    yield doc.Paragraph(_memory(p), where=where)
+    if row.depths is not None:
+        yield _by_depth(row.depths, where)
+        too_full = [other for other in row.depths.predictions if not other.fits]
+        if p.fits and too_full:
+            last = too_full[-1]
+            yield doc.Paragraph(f"With {last.shape.layers:.0f} layers: {last.limit}.", where=where)
+
+
+def _layout(p: Prediction) -> str:
+    """Which nodes hold what."""
+    node = p.hardware.node
+    held = int(p.mapping.layers_per_stage)
+    text = counted(int(p.nodes_used), node)
+    if p.nodes_used < p.nodes:
+        text += f" of {int(p.nodes):,} in use"
+    if p.hardware.spatial:
+        text += f", {counted(held, 'layer')} on the fullest"
+        if p.fits and math.isfinite(float(p.time.side)):
+            text += f", regions {float(p.time.side):.0f} cores wide"
+        return text
+    stages = int(p.mapping.stages(p.shape.layers))
+    plural = "" if stages == 1 else "s"
+    group = int(p.mapping.tensor_parallel)
+    layout = f"tp={group},pp={stages}"
+    return f"{text}, {stages} stage{plural} of {group} ({layout}), {held} layers each"
+
+
+def _fewest(row: Row) -> str:
+    """The fewest nodes that hold the model."""
+    node = row.result.hardware.node
+    low, high = row.depths.min_nodes if row.depths else (row.result.min_nodes,) * 2
+    if not math.isfinite(float(low)):
+        return f"no number of {node}s holds it"
+    count = f"{low:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
+    layout = ""
+    if row.depths is None and row.result.hardware.spatial:
+        held = math.ceil(float(row.result.shape.layers) / float(low))
+        layout = f" ({counted(held, 'layer')} each)"
+    return f"{count} {node}{'' if high == 1 else 's'}{layout}"
+
+
+def _memory(p: Prediction) -> str:
+    m = p.memory
+    held = float(m.kv_held(p.mapping.tensor_parallel))
+    copies = ""
+    if held > 1.001 * float(m.kv):
+        copies = f" (with the copies on the nodes that share a layer: {size(held)})"
+    return (
+        f"Memory: weights {size(float(m.weights))}, KV cache {size(float(m.kv))}{copies}, "
+        f"buffers {size(float(m.other))}; {float(p.memory_fraction):.0%} of what "
+        f"the fullest {p.hardware.node} has."
+    )
+
+
+def _by_depth(depths: DepthRange, where: doc.Where) -> doc.Table:
+    count = len(depths.predictions)
+    few = min(count, DEPTHS_SHOWN)
+    picked = sorted({round(i * (count - 1) / max(few - 1, 1)) for i in range(few)})
+    rows = [
+        (
+            f"{p.shape.layers:.0f}",
+            compact(float(p.shape.hidden_size)),
+            f"{p.nodes_used:.0f}",
+            least(p),
+            speeds(*(float(v) for v in p.speed)) if p.fits else "does not fit",
+            f"{p.plain_speed[1]:,.0f}" if p.fits else "-",
+            p.bottleneck,
+        )
+        for p in (depths.predictions[i] for i in picked)
+    ]
+    headings = ("layers", "hidden", "nodes", "least", "tokens/s 5<50<95 %", "plain", "limit")
+    return doc.Table("By number of layers", headings, rows, "rrrrrrl", where)
+
+
+def time_table(title: str, time_s: dict[str, float], where: doc.Where = doc.SHOWN) -> doc.Table:
+    """The time of one pass by term, the longest first.
+
+    Args:
+        title: of the table.
+        time_s: seconds by term, and their "total".
+        where: media that show it.
+    """
+    total = time_s["total"]
+    rows = [
+        (
+            term,
+            doc.number(s, seconds(s)),
+            f"{s / total:.1%}",
+            doc.number(s / total, ""),
+            TERM_TEXTS[term],
+        )
+        for term, s in sorted(time_s.items(), key=lambda x: -x[1])
+        if s > 0.0 and term != "total"
+    ]
+    return doc.Table(title, ("", "time", "share", "", "what"), rows, "prrbp", where)
+
+
+def changes(p: Prediction, where: doc.Where) -> Iterator[doc.Block]:
+    found = p.useful_changes
+    if not found:
+        return
+
+    def row(c: Change) -> Sequence[str | doc.Cell]:
+        gained = [doc.number(c.gain, f"{c.gain:+.0%}")] if p.fits else []
+        return [c.text, *gained, doc.number(c.tokens_per_s, f"{c.tokens_per_s:,.0f}")]
+
+    rows = [row(c) for c in found]
+    if p.fits:
+        title = "What would help most (against the speed without speculation)"
+        yield doc.Table(title, ("", "gain", "tokens/s"), rows, "prr", where, most=CHANGES_SHOWN)
+    else:
+        title = "What would make it fit"
+        yield doc.Table(title, ("", "tokens/s"), rows, "pr", where, most=CHANGES_SHOWN)
+
+
+def notes(row: Row, where: doc.Where) -> Iterator[doc.Block]:
+    if row.notes:
+        yield doc.Items(row.notes, where=where, bullet="- ")
+    if row.warnings:
+        yield doc.Items(row.warnings, where=doc.PAGE)
+
+
+def least(p: Prediction) -> str:
+    return f"{p.min_nodes:.0f}" if math.isfinite(p.min_nodes) else "none"
