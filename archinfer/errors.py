@@ -122,6 +122,6 @@ def _either(names: Sequence[str]) -> str:
 
 
 def shorten(found: object, most: int = 60) -> str:
-    """`repr` of what the user wrote, cut to `most` characters."""
-    text = repr(found)
+    """`repr` of what the user wrote, on one line and cut to `most` characters."""
+    text = " ".join(repr(found).split())
     return text if len(text) <= most else f"{text[: most - 4]}...{text[-1]}"

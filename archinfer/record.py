@@ -96,7 +96,8 @@ class Record:
 
     def __init_subclass__(cls) -> None:
         """Keep the `repr` below: a dataclass writes none where its class has one."""
-        cls.__repr__ = Record.__repr__  # type: ignore[method-assign]
+        if "__repr__" not in vars(cls):
+            cls.__repr__ = Record.__repr__  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
         """One short line: the fields that are single values, as far as they fit."""

@@ -7,6 +7,7 @@ import dataclasses
 import doctest
 import importlib
 import inspect
+import json
 import math
 import re
 import subprocess
@@ -24,6 +25,7 @@ from archinfer.inference.infer import infer
 from archinfer.models.family import FamilyRules
 from archinfer.physics.terms import TERMS
 from archinfer.question import NODES_MOST
+from tests.cli import run
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -245,3 +247,36 @@ def test_a_sweep_is_the_single_predictions(name: str) -> None:
             assert swept == pytest.approx(float(getattr(one.time, term)), rel=1e-12)
         least = float(np.broadcast_to(sweep.min_nodes, n)[i])
         assert least == pytest.approx(float(one.min_nodes))
+
+
+def test_every_public_record_is_told_in_one_line() -> None:
+    found = solve("wse-3", 88, 750, weights="fp8", architectures=2)
+    model = predict("kimi-k2", nodes=31)
+    many = family_shape(np.array([2e11, 3e11]), np.array([2e10, 3e10]), 60.0, FamilyRules())
+    records = (found, found.question, found.question.hardware, model, model.deployment, many)
+    for record in (*records, model.shape, archinfer.catalogue.load("kimi-k2")):
+        assert len(repr(record)) < 900 and "\n" not in repr(record)
+
+
+@pytest.mark.parametrize("name", ["context", "total", "observed", "speculation", "max_power"])
+def test_an_array_is_refused_in_one_line(name: str) -> None:
+    with pytest.raises(InputError, match=f"^{name}: ") as caught:
+        solve("wse-3", 88, **{name: np.arange(60.0).reshape(20, 3)})
+    assert "\n" not in str(caught.value)
+
+
+def test_numbers_of_any_kind_are_read() -> None:
+    written = question("wse-3", 88, 750, context=8000, layers=(60, 90))
+    numpy = question("wse-3", np.int64(88), np.float32(750), context=np.int32(8000),
+                     layers=(np.int64(60), np.float64(90)))  # fmt: skip
+    assert written == numpy
+
+
+def test_an_observed_speed_is_answered_as_the_command_answers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--observed", "750", "--nodes", "4", "--architectures", "0", "--seed", "2"]
+    printed = run(capsys, "solve", *words, "--compare", "llama-3.1-70b=400", "--format", "json")
+    found = solve(nodes=4, observed=750, architectures=0, seed=2, compare={"llama-3.1-70b": 400})
+    assert found.posterior is not None and len(found.comparisons) == 1
+    assert json.loads(printed.out) == json.loads(json.dumps(found.to_dict()))

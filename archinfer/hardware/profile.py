@@ -100,6 +100,10 @@ class Hardware(Node):
         """Names of the shipped profiles, sorted."""
         return sorted(path.stem for path in profile_folder().glob("*.yaml"))
 
+    def __repr__(self) -> str:
+        """The name, one short line."""
+        return f"Hardware({self.name!r}, {self.execution})"
+
     def __eq__(self, other: object) -> bool:
         """Whether both have the same figures and lack the same ones."""
         if not isinstance(other, Hardware):

@@ -156,6 +156,10 @@ class Architecture(CacheFigures):
         total = self.parameters().total
         need(total < MAX_COUNT, f"{total} parameters are more than any model has")
 
+    def __repr__(self) -> str:
+        """One short line."""
+        return f"Architecture({self.name!r}, {self.layers} layers, {self.weight_format})"
+
     @property
     def layers(self) -> int:
         """Decoder layers."""

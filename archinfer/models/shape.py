@@ -150,6 +150,14 @@ class ModelShape:
     extra_bits: Number | None = None
     name: str = field(default="", compare=False)
 
+    def __repr__(self) -> str:
+        """One short line: the name, or how large it is, or how many models it holds."""
+        count = np.size(self.total_params)
+        if count > 1:
+            return f"ModelShape({count:,} models)"
+        total, layers = float(self.total_params), float(self.layers)
+        return f"ModelShape(name={self.name!r}, total_params={total:.4g}, layers={layers:g})"
+
     @property
     def layers(self) -> Number:
         """Decoder layers of all kinds."""
