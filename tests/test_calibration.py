@@ -410,6 +410,27 @@ def test_profile_round_trip(
     assert [p.name for p in tmp_path.iterdir()] == ["host.yaml"]
 
 
+def test_one_machine_gets_no_advice_that_it_cannot_follow(
+    tmp_path: Path, saved: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = Hardware.load(saved)
+    assert machine.alone and not machine.speculates
+    predicted = json.loads(
+        run(capsys, "predict", "qwen3-8b", "--hardware", saved, "--format", "json").out
+    )
+    (found,) = predicted["results"]
+    names = {change["name"] for change in found["what_would_help"]}
+    assert names and not names & {"nodes", "fp8", "nvfp4", "kv", "speculation"}
+    assert found["speculation"] == [1, 1]
+    large = run(capsys, "predict", "llama-3.1-405b", "--hardware", saved).out
+    assert "one machine without links" in " ".join(large.split())
+    for command in (("predict", "qwen3-8b"), ("solve", "--observed", "5")):
+        done = run(capsys, *command, "--hardware", saved, "--nodes", "2")
+        assert done.code == 2 and "no links" in done.err
+    compared = run(capsys, "compare", "qwen3-8b", "--hardware", saved, "--format", "json").out
+    assert json.loads(compared)["results"][0]["ceiling"]["nodes"] == 1
+
+
 def test_interruption_leaves_nothing(
     fake: FakeBench, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

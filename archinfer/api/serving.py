@@ -134,6 +134,8 @@ def served(profile: Hardware, nodes: Quantity | None, asked: Mapping[str, Any]) 
     gained = asked["speculation"]
     if gained is None:
         gained = "1:3" if drafts != 1 else "1:2"
+        if not profile.speculates and not drafts:
+            gained = "1"
     low, high = read_speculation(gained, drafts)
     mapping = asked["mapping"]
     placement = mapping if isinstance(mapping, Placement) else _placement(profile, asked)

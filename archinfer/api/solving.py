@@ -145,11 +145,13 @@ def _question(
     known = nodes is not None
     if nodes is None:
         named = hardware.name if isinstance(hardware, Hardware) else hardware
-        known = named == FOUNDING["hardware"] and observed is None
-        nodes = FOUNDING["nodes"] if known else nodes_unknown(profile)
+        founding = named == FOUNDING["hardware"] and observed is None
+        known = founding or profile.alone
+        nodes = FOUNDING["nodes"] if founding else nodes_unknown(profile)
     if tokens_per_second is None:
         tokens_per_second = FOUNDING["tokens_per_second"]
     fewest, most = ASKS["nodes"].range("nodes", nodes)
+    profile.check_nodes(int(most))
     key = "tokens_per_second" if observed is None else "observed"
     total = ASKS["total"].range("total", asked["total"])
     active = ASKS["active"].range("active", asked["active"])
@@ -168,7 +170,9 @@ def _question(
         weights=formats(asked["weights"]),
         kv=asked["kv"],
         rules=FamilyRules(attention=_or(asked["attention"], "gqa")),
-        speculation=read_speculation(_or(asked["speculation"], "1:3")),
+        speculation=read_speculation(
+            _or(asked["speculation"], "1:3" if profile.speculates else "1")
+        ),
         habits=habits,
         total=total,
         active=active,

@@ -112,11 +112,13 @@ class MachineFit:
         peak = float(h.bandwidth_bytes_per_s * h.read_fraction)
 
         def interval(name: str, seconds_at_1: float | None = None) -> Coefficient:
-            """Of a constant, or of the seconds that go as its inverse."""
+            """Of a constant, or of the seconds that go as its inverse; no share is above 1."""
             value, sd = self.constants[name]
-            value = value if seconds_at_1 is None else seconds_at_1 / value
             factor = float(np.exp(Z90 * sd))
-            return Coefficient(value, value / factor, value * factor)
+            low, high = value / factor, min(value * factor, KEYS[name].most)
+            if seconds_at_1 is None:
+                return Coefficient(value, low, high)
+            return Coefficient(seconds_at_1 / value, seconds_at_1 / high, seconds_at_1 / low)
 
         shares = ("bandwidth_efficiency", "kv_bandwidth_efficiency", "compute_efficiency", SMALL)
         return {

@@ -124,7 +124,6 @@ def profile_data(
         "read_fraction": _figure(1.0, source="the bandwidth was measured by reading"),
     }
     peak = _figure(host.ceilings.matmul_flops_per_s, "flops_per_s", measured)
-    unused = "estimate, one machine has no links: never used"
     data: dict[str, Any] = {
         "schema_version": 1,
         "name": "host",
@@ -135,10 +134,6 @@ def profile_data(
         "execution": "temporal",
         "memory": memory,
         "compute": {"peak": {"fp32": peak | {"note": "Square float32 matrix product."}}},
-        "link": {
-            "bandwidth": _figure(1e9, "bytes_per_s", unused),
-            "latency": _figure(50e-6, "seconds", unused),
-        },
         "constants": _constants(host, constants or {}, model_error, measured),
     }
     if log_covariance is not None:

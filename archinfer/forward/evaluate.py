@@ -201,6 +201,7 @@ def _evaluate_one(
     workload: Workload, weights: str, hardware: Hardware, deployment: Deployment
 ) -> Prediction:
     """One model on the mapping asked for, else on the fastest that fits."""
+    hardware.check_nodes(deployment.nodes or 1)
     least = fewest_nodes(hardware, workload.memory)
     min_nodes = np.inf if least is None else least
     layers = int(float(workload.shape.layers))
@@ -209,6 +210,7 @@ def _evaluate_one(
         nodes = deployment.nodes or int(mapping.nodes(layers))
     else:
         # Where no number of nodes is enough, one layer each is the least too full.
-        nodes = deployment.nodes or (layers if least is None else least)
+        most = 1 if hardware.alone else layers
+        nodes = deployment.nodes or (most if least is None else least)
         mapping = candidates(hardware, workload, nodes).best
     return _prediction(workload, weights, hardware, deployment, nodes, min_nodes, mapping)

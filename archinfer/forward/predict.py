@@ -62,6 +62,16 @@ def predict(
     return replace(found, changes=what_would_help(model, found))
 
 
+def _possible(name: str, hardware: Hardware) -> bool:
+    """Whether a change can be made: one machine has no second, a decoder whose products are all in
+    32 bits no narrow formats, one that was measured without speculation none."""
+    if name.endswith("nodes"):
+        return not hardware.alone
+    if name in (*NARROWER, "kv"):
+        return bool({peak for peak, _ in hardware.peaks_flops} - {"fp64", "fp32", "tf32"})
+    return hardware.speculates or name != "speculation"
+
+
 def _trials(
     model: Architecture | ModelShape, now: Prediction
 ) -> Iterator[tuple[str, str, Hardware, Deployment, float]]:
@@ -129,6 +139,8 @@ def what_would_help(model: Architecture | ModelShape, now: Prediction) -> tuple[
     before = 1.0 / float(now.plain_time.total) if now.fits else np.nan
     found: list[Change] = []
     for name, text, hardware, deployment, gained in _trials(model, now):
+        if not _possible(name, now.hardware):
+            continue
         then = evaluate(model, hardware, deployment)
         used = int(then.nodes_used)
         speed = gained / float(then.time.total) if then.fits else np.nan

@@ -245,14 +245,23 @@ class Prediction(Record):
             return f"the mapping takes {int(self.nodes_used):,} {node}s; there are {there}"
         alone = name == LIMITS[1]
         what = "KV cache and buffers alone" if alone else "weights, KV cache and buffers"
-        more = (
-            f"at least {int(self.min_nodes):,} {node}s hold it"
-            if np.isfinite(self.min_nodes)
-            else f"one layer alone is more than a {node} holds, so no number of them is enough"
-        )
+        if self.hardware.alone:
+            more = f"{self.hardware.name} is one {node} without links"
+        else:
+            more = self._enough
         return (
             f"{what} take {self.taken_of_limit:.4g} times the usable memory of the fullest "
             f"{node} on {there}; {more}"
+        )
+
+    @property
+    def _enough(self) -> str:
+        """How many nodes hold it, in words."""
+        node = self.hardware.node
+        return (
+            f"at least {int(self.min_nodes):,} {node}s hold it"
+            if np.isfinite(self.min_nodes)
+            else f"one layer alone is more than a {node} holds, so no number of them is enough"
         )
 
     @property

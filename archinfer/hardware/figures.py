@@ -98,9 +98,11 @@ class Node(Record):
     step_cycles: Annotated[
         Number, Key("fabric.step_cycles", "cycles", closed=True, only="spatial")
     ] = math.nan
-    link_bandwidth_bytes_per_s: Annotated[Number, Key("link.bandwidth", "bytes_per_s")]
+    link_bandwidth_bytes_per_s: Annotated[Number, Key("link.bandwidth", "bytes_per_s")] = math.inf
     """node to node, one way; for temporal hardware from one scale-up domain to the next"""
-    link_latency_s: Annotated[Number, Key("link.latency", "seconds", closed=True, uncertain=True)]
+    link_latency_s: Annotated[
+        Number, Key("link.latency", "seconds", closed=True, uncertain=True)
+    ] = 0.0
     scale_up_size: Annotated[
         float, Key("scale_up.size", "number", 1.0, True, whole=True, only="temporal")
     ] = 1.0

@@ -95,6 +95,25 @@ class Hardware(Node):
     origin: str = dataclasses.field(default="", compare=False)
     """the file it was read from"""
 
+    @property
+    def alone(self) -> bool:
+        """Whether it is one machine without links: no model is spread over several."""
+        return bool(np.all(np.isinf(self.link_bandwidth_bytes_per_s)))
+
+    @property
+    def speculates(self) -> bool:
+        """Whether its software may decode speculatively: not where one machine was measured with a
+        decoder that does not."""
+        return not (self.alone and self.accepted_high == 1.0)
+
+    def check_nodes(self, nodes: int) -> None:
+        """Refuse more nodes than the machine can have."""
+        if nodes > 1 and self.alone:
+            raise InputError(
+                f"nodes: found {nodes}, expected 1: profile {self.name!r} has no links, so a model "
+                "runs on one machine"
+            )
+
     @staticmethod
     def names() -> list[str]:
         """Names of the shipped profiles, sorted."""

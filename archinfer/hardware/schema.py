@@ -243,7 +243,7 @@ class Profile(StrictModel):
     memory: Memory
     compute: Compute
     fabric: Fabric | None = None
-    link: Link
+    link: Link | None = Field(default=None, description="left out: a machine that stands alone")
     scale_up: ScaleUp | None = None
     power: Exact[Annotated[float, Read("power")]] | None = None
     price: Price | None = None
@@ -333,6 +333,8 @@ def _check_execution(profile: Profile, document: Document) -> None:
 
     A section all of whose figures are of one kind is needed, or foreign, as a whole.
     """
+    if profile.execution == "spatial" and profile.link is None:
+        raise document.error(("link",), "missing key 'link'; execution spatial needs it")
     checked: set[tuple[str, ...]] = set()
     for key, figure in KEYS.items():
         place = _place(key)

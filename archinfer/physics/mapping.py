@@ -105,9 +105,9 @@ def read_layout(text: str, spatial: bool = False) -> Layout:
 
 
 def widest_group(hardware: Hardware) -> float:
-    """Largest tensor-parallel group that is tried: one node of spatial hardware, else
-    GROUP_MOST."""
-    return 1.0 if hardware.spatial else GROUP_MOST
+    """Largest tensor-parallel group that is tried: one node of spatial hardware and of a machine
+    without links, else GROUP_MOST."""
+    return 1.0 if hardware.spatial or hardware.alone else GROUP_MOST
 
 
 def mappings(

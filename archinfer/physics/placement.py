@@ -71,7 +71,7 @@ def candidates(hardware: Hardware, workload: Workload, nodes: int) -> Candidates
     """Every way to place the model's whole layers on at most `nodes` nodes."""
     layers, per_stage, group = mappings(
         np.array([float(workload.shape.layers)]),
-        nodes,
+        1 if hardware.alone else nodes,
         widest_group(hardware),
     )
     mapping = Placement(per_stage, group)
@@ -143,4 +143,7 @@ def fewest(hardware: Hardware, stored: Memory) -> tuple[FloatArray, Placement]:
         per_stage = np.where(better, even, per_stage)
         tensor_parallel = np.where(better, group, tensor_parallel)
         nodes = np.where(better, used, nodes)
+    if hardware.alone:
+        per_stage = np.broadcast_to(layers, np.shape(nodes))
+        nodes = np.where(nodes > 1.0, np.inf, nodes)
     return nodes, Placement(per_stage, tensor_parallel)

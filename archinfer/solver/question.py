@@ -31,6 +31,8 @@ are looked at as have that much together."""
 
 def nodes_unknown(hardware: Hardware) -> tuple[int, int]:
     """Fewest and most nodes to look at where nobody says how many there are."""
+    if hardware.alone:
+        return 1, 1
     enough = np.ceil(UNKNOWN_MEMORY_BYTES / np.asarray(hardware.usable_bytes, dtype=float))
     return 1, max(UNKNOWN_NODES, min(int(enough), NODES_MOST))
 
