@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from archinfer import yamlfile
+from archinfer import files
 from archinfer.cli import main as cli
 from archinfer.errors import InputError, MeasurementError
 from tests.cli import run
@@ -204,7 +204,7 @@ def test_completion_scripts(shell: str) -> None:
 
 
 def test_pre_commit_hooks_run_commands_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    hooks = yamlfile.load(ROOT / ".pre-commit-hooks.yaml").data
+    hooks = files.load(ROOT / ".pre-commit-hooks.yaml").data
     samples = {
         "archinfer-hardware": "hardware/wse-3.yaml",
         "archinfer-check": "tests/checks/a.yaml",

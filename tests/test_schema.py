@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from archinfer import Hardware, infer, yamlfile
+from archinfer import Hardware, files, infer
 from archinfer.api import question
 from archinfer.calibration import blind
 from archinfer.calibration import calibrate as calibration
@@ -85,18 +85,18 @@ def test_shipped_profiles_name_the_schema_and_obey_it(path: Path) -> None:
     key, _, target = first.partition("$schema=")
     assert key == "# yaml-language-server: "
     assert (path.parent / target).resolve() == ROOT / "hardware" / "schema.json"
-    assert faults(json_schema("hardware"), as_json(yamlfile.load(path).data)) == []
+    assert faults(json_schema("hardware"), as_json(files.load(path).data)) == []
 
 
 @pytest.mark.parametrize("path", CHECKS, ids=lambda p: p.stem)
 def test_check_files_obey_their_schema(path: Path) -> None:
-    assert faults(json_schema("check"), yamlfile.load(path).data) == []
+    assert faults(json_schema("check"), files.load(path).data) == []
 
 
 def test_the_example_obeys_its_schema(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(EXAMPLE.format(name="c.yaml"))
-    assert faults(json_schema("check"), yamlfile.load(path).data) == []
+    assert faults(json_schema("check"), files.load(path).data) == []
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -116,7 +116,7 @@ def put(value: Any, place: tuple[Any, ...], new: Any) -> None:
         value[place[-1]] = new
 
 
-PLACES = places(yamlfile.load(ROOT / "hardware" / "wse-3.yaml").data)
+PLACES = places(files.load(ROOT / "hardware" / "wse-3.yaml").data)
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda p: ".".join(map(str, p)))
@@ -125,7 +125,7 @@ def test_schema_and_reader_refuse_the_same_profiles(place: tuple[Any, ...], tmp_
 
     Rules over several keys and values of a quantity are the reader's alone.
     """
-    data = yamlfile.load(ROOT / "hardware" / "wse-3.yaml").data
+    data = files.load(ROOT / "hardware" / "wse-3.yaml").data
     checker = Draft202012Validator(json_schema("hardware"))
     path = tmp_path / "p.yaml"
     for new in (KeyError, None, [], {"x": 1}):

@@ -12,13 +12,13 @@ from typing import Any
 from archinfer.calibration.fit import CONSTANTS, SMALL
 from archinfer.calibration.moe.linear import SHARED
 from archinfer.calibration.threads import blas_threads, cores
+from archinfer.files import Document
 from archinfer.fitting.profile import yaml_text
 from archinfer.hardware.profile import Hardware
 from archinfer.hardware.schema import profile_of
 from archinfer.models.shape import FloatArray
 from archinfer.record import Record
 from archinfer.units import format_quantity
-from archinfer.yamlfile import Document
 
 USABLE = 0.9
 

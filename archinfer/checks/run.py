@@ -28,6 +28,7 @@ from archinfer.checks.schema import (
     read_check_file,
 )
 from archinfer.errors import FileError, InputError
+from archinfer.files import Document, Location
 from archinfer.forward.predict import predict
 from archinfer.forward.prediction import Prediction
 from archinfer.hardware.profile import Hardware
@@ -42,7 +43,6 @@ from archinfer.solver.question import Question, Range
 from archinfer.solver.region import Region
 from archinfer.solver.region import solve as solve_region
 from archinfer.units import format_quantity
-from archinfer.yamlfile import Document, Location
 
 __all__ = ["Remark", "Report", "Result", "run", "run_file"]
 

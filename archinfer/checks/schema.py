@@ -20,12 +20,12 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from archinfer import units, yamlfile
+from archinfer import files, strict, units
 from archinfer.errors import InputError, UnitError, UnknownNameError
+from archinfer.files import Document, Location
 from archinfer.models.formats import kv_format, weight_format
 from archinfer.question import ASKS, LAYERS_MOST, Ask, options
 from archinfer.strict import StrictModel
-from archinfer.yamlfile import Document, Location
 
 __all__ = ["Check", "CheckFile", "Expect", "Point", "Solve", "Totals", "read_check_file"]
 
@@ -324,15 +324,15 @@ def read_check_file(path: str | os.PathLike[str]) -> tuple[CheckFile, Document]:
     Raises:
         FileError: with line, key, found and expected.
     """
-    document = yamlfile.load(path)
-    file = yamlfile.validate(document, CheckFile)
+    document = files.load(path)
+    file = strict.validate(document, CheckFile)
     names: dict[str, int] = {}
     for i, check in enumerate(file.checks):
         place = ("checks", i)
         if check.name in names:
             first = document.line_of(("checks", names[check.name], "name"))
             raise document.error(
-                (*place, "name"), f"name {yamlfile.show(check.name)} is taken (line {first})"
+                (*place, "name"), f"name {files.show(check.name)} is taken (line {first})"
             )
         names[check.name] = i
         _one_subject(check, document, place)
@@ -420,4 +420,4 @@ def _solve(solve: Any, document: Document, place: Location) -> None:
 
 
 def _in(check: Check) -> str:
-    return f"check {yamlfile.show(check.name)}"
+    return f"check {files.show(check.name)}"

@@ -16,12 +16,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from archinfer import yamlfile
+from archinfer import files, strict
 from archinfer.errors import FileError, InputError, UnknownNameError, nearest
+from archinfer.files import Document
 from archinfer.models import catalogue, checkpoint
 from archinfer.models.architecture import Architecture
 from archinfer.question import SPEED_MOST
-from archinfer.yamlfile import Document
 
 _YEAR = 4
 """Characters of a date that is a year alone."""
@@ -116,7 +116,7 @@ class Observation:
             file = f", and there is no file {os.fspath(path)}" if _is_path(name) else ""
             raise self.fault(
                 key,
-                f"found {yamlfile.show(name)}, expected a model of the catalogue or the path of a "
+                f"found {files.show(name)}, expected a model of the catalogue or the path of a "
                 f"config.json{file}{hint}",
             ) from None
 
@@ -205,11 +205,11 @@ def read(path: str | os.PathLike[str]) -> list[Observation]:
     Raises:
         FileError: at the first line that is wrong.
     """
-    document = yamlfile.load(path)
+    document = files.load(path)
     if not isinstance(document.data, list):
-        found = yamlfile.show(document.data)
+        found = files.show(document.data)
         raise document.error((), f"found {found}, expected a list of observations")
-    lines: list[dict[yamlfile.Location, int]] = [{} for _ in document.data]
+    lines: list[dict[files.Location, int]] = [{} for _ in document.data]
     for place, line in document.lines.items():
         if place:
             lines[int(place[0])][place[1:]] = line
@@ -217,7 +217,7 @@ def read(path: str | os.PathLike[str]) -> list[Observation]:
     first: dict[str, int] = {}
     for data, known in zip(document.data, lines, strict=True):
         one = Document(document.path, data, known)
-        row = _observation(yamlfile.validate(one, _Row), one)
+        row = _observation(strict.validate(one, _Row), one)
         if row.id in first:
             raise one.error(
                 ("id",), f"key 'id': {row.id!r} is there twice (first on line {first[row.id]})"

@@ -14,7 +14,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from archinfer import units, yamlfile
+from archinfer import files, strict, units
 from archinfer.errors import FileError
 from archinfer.hardware.figures import KEYS
 from archinfer.hardware.profile import Hardware
@@ -105,8 +105,8 @@ class _File(_Strict):
 @cache
 def _shipped() -> _File:
     with resources.as_file(resources.files("archinfer") / "data" / "priors.yaml") as path:
-        document = yamlfile.load(path)
-        found = yamlfile.validate(document, _File)
+        document = files.load(path)
+        found = strict.validate(document, _File)
         for name, profile in found.profiles.items():
             for key in profile.constants:
                 if key not in KEYS or not KEYS[key].uncertain:

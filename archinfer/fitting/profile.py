@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from archinfer import units, yamlfile
+from archinfer import files, units
 from archinfer.errors import InputError
 from archinfer.fitting.cases import Case
 from archinfer.fitting.fit import Fit
@@ -68,7 +68,7 @@ def profile_text(fit: Fit, cases: Sequence[Case], command: str, sources: dict[st
     base = fit.model.hardware
     if not base.origin:
         raise InputError(f"profile {base.name!r} was not read from a file")
-    data: dict[str, Any] = yamlfile.load(base.origin).data
+    data: dict[str, Any] = files.load(base.origin).data
     models = len({c.model_key for c in cases})
     made = f"fit to {len(cases)} published speeds of {models} models ({command})"
     _put_constants(data, fit, made, sources)

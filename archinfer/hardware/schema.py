@@ -22,13 +22,13 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from archinfer import units, yamlfile
+from archinfer import files, strict, units
 from archinfer.errors import UnitError, nearest
+from archinfer.files import Document
 from archinfer.hardware.figures import KEYS, SYNC, TABLES, USUAL_SOFTWARE, Figure, Key, key_of
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.question import ACCEPTED_MOST
-from archinfer.strict import StrictModel
-from archinfer.yamlfile import NAME_MOST, NAME_PATTERN, Document
+from archinfer.strict import NAME_MOST, NAME_PATTERN, StrictModel
 
 __all__ = ["Profile", "profile_of", "read_profile"]
 
@@ -295,12 +295,12 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
     Raises:
         FileError: with line, key, found and expected.
     """
-    return profile_of(yamlfile.load(path))
+    return profile_of(files.load(path))
 
 
 def profile_of(document: Document) -> Profile:
     """Checks one profile; raises FileError."""
-    profile = yamlfile.validate(document, Profile)
+    profile = strict.validate(document, Profile)
     _check_execution(profile, document)
     _check_values(profile, document)
     _check_covariance(profile, document)

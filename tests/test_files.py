@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
-from archinfer import yamlfile
+from archinfer import files
 from archinfer.errors import FileError
-from archinfer.yamlfile import load, validate
+from archinfer.files import load
+from archinfer.strict import validate
 
 
 def write(folder: Path, text: str | bytes, name: str = "file.yaml") -> Path:
@@ -224,4 +225,4 @@ def test_validation_counts_the_rest_and_starts_at_the_first_line(tmp_path: Path)
 def test_validation_returns_the_model(tmp_path: Path) -> None:
     document = load(write(tmp_path, "inner: {capacity: 1.5}\n"))
     assert validate(document, Outer) == Outer(inner=Inner(capacity=1.5))
-    assert yamlfile.show({}) == "a mapping"
+    assert files.show({}) == "a mapping"

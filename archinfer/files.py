@@ -15,30 +15,17 @@ import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar
+from typing import Any, Final, NoReturn, TypeAlias
 
 import yaml
 
-from archinfer.errors import FileError, nearest
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel, ValidationError
-
-    Model = TypeVar("Model", bound=BaseModel)
-
-__all__ = ["NAME_MOST", "NAME_PATTERN", "Document", "Location", "load", "show", "validate"]
+from archinfer.errors import FileError
 
 Location: TypeAlias = tuple[str | int, ...]
-
-NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9.-]*$"
-"""What the name of a profile looks like."""
-NAME_MOST: Final = 60
-"""Most characters of the name of a profile."""
 
 _MAX_DEPTH: Final = 40
 _MAX_VALUES: Final = 50_000
 _MAX_DIGITS: Final = 300
-_MAX_GUESSES: Final = 100
 _INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE: Final = re.compile(r"[-+]?\.?(nan|inf|infinity)", re.IGNORECASE)
@@ -93,20 +80,6 @@ def load(path: str | os.PathLike[str], max_bytes: int = 1_000_000) -> Document:
     except yaml.YAMLError as error:
         first = (str(error).splitlines() or ["unreadable"])[0]
         raise FileError(name, f"not YAML: {first}") from None
-
-
-def validate(document: Document, model: type[Model]) -> Model:
-    """The document as an instance of a pydantic model.
-
-    Raises:
-        FileError: at the first line that is wrong; says how many more faults there are.
-    """
-    from pydantic import ValidationError
-
-    try:
-        return model.model_validate(document.data)
-    except ValidationError as error:
-        raise _first_fault(document, model, error) from None
 
 
 def show(found: object) -> str:
@@ -300,102 +273,3 @@ class _Builder:
 
     def refuse(self, line: int, message: str) -> NoReturn:
         raise FileError(self.path, message, line)
-
-
-def _first_fault(document: Document, model: type[BaseModel], error: ValidationError) -> FileError:
-    # Pydantic marks a wrong key of a mapping with a last location "[key]".
-    faults = [
-        (tuple(part for part in fault["loc"] if part != "[key]"), dict(fault))
-        for fault in error.errors(include_url=False)
-    ]
-    unknown = [place for place, fault in faults if fault["type"] == "extra_forbidden"]
-    misspelt = {
-        (*place[:-1], nearest(str(place[-1]), _fields_at(model, place[:-1])))
-        for place in unknown[:_MAX_GUESSES]
-    }
-    # A misspelt key is one fault, although pydantic also misses the key that was meant.
-    faults = [f for f in faults if f[1]["type"] != "missing" or f[0] not in misspelt]
-    place, fault = min(faults, key=lambda f: document.line_of(f[0]))
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    return document.error(place, _fault_message(model, place, fault) + more)
-
-
-def _fault_message(model: type[BaseModel], place: Location, fault: dict[str, Any]) -> str:
-    kind: str = fault["type"]
-    key = ".".join(map(str, place))
-    known = _fields_at(model, place[:-1])
-    if kind == "missing":
-        within = f" in {'.'.join(map(str, place[:-1]))!r}" if len(place) > 1 else ""
-        return f"missing key {str(place[-1])!r}{within}"
-    if kind == "extra_forbidden":
-        guess = nearest(str(place[-1]), known)
-        hint = f"; did you mean {guess!r}?" if guess else f" (known: {', '.join(known)})"
-        return f"unknown key {show(key)}{hint}"
-    cause = fault.get("ctx", {}).get("error")
-    if isinstance(cause, Exception):
-        wanted = str(cause)
-    elif kind in ("model_type", "dict_type", "model_attributes_type"):
-        wanted = "expected a mapping"
-    elif kind == "list_type":
-        wanted = "expected a list"
-    elif kind == "string_type":
-        wanted = "expected text"
-    elif kind.startswith("string_"):
-        wanted = _expected_text(kind, fault)
-    elif kind == "too_short" and not fault["input"]:
-        empty = "mapping" if isinstance(fault["input"], dict) else "list"
-        least = fault["ctx"]["min_length"]
-        entries = "entry" if least == 1 else "entries"
-        named = f"key {show(key)}: " if key else ""
-        return f"{named}found an empty {empty}, expected at least {least} {entries}"
-    elif kind.startswith("literal"):
-        wanted = f"expected {fault['ctx']['expected']}"
-        guess = nearest(str(fault["input"]), re.findall(r"'([^']*)'", fault["ctx"]["expected"]))
-        wanted += f"; did you mean {guess!r}?" if guess else ""
-    else:
-        wanted = fault["msg"].replace("Input should be", "expected")
-    found = f"found {show(fault['input'])}, "
-    return f"key {show(key)}: {found}{wanted}" if key else f"{found}{wanted}"
-
-
-def _expected_text(kind: str, fault: dict[str, Any]) -> str:
-    if kind == "string_too_long":
-        most = fault["ctx"]["max_length"]
-        return f"which is {len(fault['input'])} characters, expected at most {most}"
-    if kind == "string_pattern_mismatch" and fault["ctx"]["pattern"] == NAME_PATTERN:
-        return (
-            "expected lower-case letters, digits, '.' and '-', the first a letter or digit, "
-            f"at most {NAME_MOST} characters"
-        )
-    return "expected non-empty text"
-
-
-def _fields_at(model: type[BaseModel], place: Location) -> list[str]:
-    """Names of the fields that the model has at a location; empty where it has none."""
-    from pydantic import BaseModel
-
-    current: Any = model
-    for part in place:
-        fields = getattr(_model_in(current, BaseModel), "model_fields", None)
-        if fields is None:
-            arguments = getattr(current, "__args__", None)
-            current = arguments[-1] if arguments else None
-        else:
-            by_name = {field.alias or name: field for name, field in fields.items()}
-            current = by_name[str(part)].annotation if str(part) in by_name else None
-    found = _model_in(current, BaseModel)
-    if found is None:
-        return []
-    return [field.alias or name for name, field in found.model_fields.items()]
-
-
-def _model_in(annotation: Any, base: type[BaseModel]) -> type[BaseModel] | None:
-    """The model class of `Model`, `Model | None` or `Annotated[Model, ...]`."""
-    if isinstance(annotation, type) and issubclass(annotation, base):
-        return annotation
-    if getattr(annotation, "__origin__", None) in (dict, list, tuple):
-        return None
-    for argument in getattr(annotation, "__args__", ()):
-        if isinstance(argument, type) and issubclass(argument, base):
-            return argument
-    return None
