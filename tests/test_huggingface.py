@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import io
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -711,3 +713,72 @@ def test_a_dtype_is_known_or_warned_of(
     found = from_config({**plain, key: written})
     assert found.weight_format == format_name
     assert list(found.warnings) == ([] if warning is None else [warning])
+
+
+UNKNOWN = {
+    "model_type": "unheard_of", "hidden_size": 64, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 128,
+    "vocab_size": 100, "rms_norm_eps": 1e-6,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("kv_channels", 32), ("multi_query", True), ("use_glu", False),
+        ("norm_type", "layer_norm"), ("position_embedding_type", "learned"),
+        ("post_norm", True), ("attention_pattern", "LLG"),
+    ],
+)  # fmt: skip
+def test_keys_that_change_counts_stop_an_unknown_family(key: str, value: object) -> None:
+    assert from_config(UNKNOWN).parameters().total == 86_848
+    with pytest.raises(InputError, match=f"key {key} = .* changes the count"):
+        from_config(UNKNOWN | {key: value})
+
+
+def test_a_missing_tie_follows_the_library_that_wrote_the_file() -> None:
+    tied = from_config(UNKNOWN | {"transformers_version": "4.51.0"})
+    assert tied.parameters().total == 86_848 - 6_400
+    assert "tied head" in tied.warnings[-1]
+    assert not from_config(UNKNOWN | {"transformers_version": "5.2.0"}).tied
+    assert (
+        from_config(UNKNOWN | {"model_type": "llama", "transformers_version": "4.5.0"}).tied
+        is False
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("kimi-k3", ("text_config", "linear_attn_config", "kda_layers")),
+        ("kimi-k3", ("text_config", "linear_attn_config", "full_attn_layers")),
+        ("qwen3-235b-a22b", ("mlp_only_layers",)),
+    ],
+)
+@pytest.mark.parametrize("value", [[[1]], ["1"], [None], {"a": 1}, "x", [1.5], [True]])
+def test_lists_hold_what_they_should_or_are_refused_by_name(
+    name: str, path: tuple[str, ...], value: object
+) -> None:
+    found = config(name)
+    at = found
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    with pytest.raises(InputError, match=path[-1]) as caught:
+        from_config(found, name)
+    assert "\n" not in str(caught.value)
+
+
+def test_mutated_configs_are_read_or_refused_in_one_line() -> None:
+    spec = importlib.util.spec_from_file_location(
+        "mutated_configs", Path(__file__).parent / "tools" / "mutated_configs.py"
+    )
+    assert spec is not None and spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    rng, configs = random.Random(18), tool.sources()
+    names = sorted(configs)
+    for _ in range(200):
+        name = rng.choice(names)
+        new, _ = tool.mutate(configs[name], rng)
+        tool.read(new, name)

@@ -27,7 +27,8 @@ from archinfer.models.readers.classic import (
     with_layer_extra,
     xielu,
 )
-from archinfer.models.readers.common import EXPERT_WIDTH, Reading, plain, read_tied
+from archinfer.models.readers.common import Reading, plain
+from archinfer.models.readers.generic import generic
 from archinfer.models.readers.grouped import (
     read_gemma4,
     read_llama4,
@@ -77,31 +78,6 @@ from archinfer.models.readers.unusual import (
 )
 
 __all__ = ["ARCHITECTURE_ALIASES", "FAMILIES", "SAME_AS", "Reading", "generic"]
-
-
-def generic(keys: ConfigKeys) -> Reading:
-    """A family nobody told us of, read as a Llama-like decoder, saying what was assumed."""
-    if keys.has("kv_lora_rank"):
-        keys.warnings.append("read as multi-head latent attention of DeepSeek-V3's kind")
-        return read_latent(keys)
-    bias = keys.flag("attention_bias", "qkv_bias", "use_qkv_bias", "use_bias")
-    qk_norm = keys.flag("use_qk_norm", "qk_norm")
-    style = Style(
-        qkv_bias=bias,
-        o_bias=bias and keys.has("attention_bias", "use_bias"),
-        qk_norm="head" if qk_norm else "none",
-        mlp_bias="mlp_bias",
-        window="all",
-        expert_width=not keys.has(*EXPERT_WIDTH),
-        shared_gate=False,
-    )
-    keys.warnings.append(
-        "read as a decoder of Llama's kind: gated feed-forward of three matrices, one RMSNorm "
-        f"before each branch, {'q/k norms' if qk_norm else 'no q/k norms'}, "
-        f"{'biases' if bias else 'no biases'} on the attention, "
-        f"{'tied' if read_tied(keys, False) else 'untied'} head"
-    )
-    return plain(style)(keys)
 
 
 _BIASED = Style(qkv_bias="attention_bias", o_bias="attention_bias")
