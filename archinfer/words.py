@@ -7,6 +7,17 @@ from collections.abc import Sequence
 
 from archinfer.units import format_quantity
 
+QUANTITIES = {
+    "total_params": "total parameters",
+    "active_params": "active parameters",
+    "layers": "layers",
+    "nodes": "nodes",
+}
+"""What every answer calls the quantities of a model, by their keys in JSON."""
+
+QUANTITIES_IN_USE = QUANTITIES | {"nodes": "nodes in use"}
+"""The same of models that were drawn, whose nodes are those in use."""
+
 _STEPS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
 
 

@@ -77,6 +77,19 @@ class Timing(Record):
         """predicted over measured, minus 1"""
         return self.predicted_tokens_per_s / self.measured_tokens_per_s - 1.0
 
+    @property
+    def flops_per_byte(self) -> float:
+        """arithmetic intensity of a step"""
+        work = self.point.workload.work(self.point.batch)
+        moved = work.weight_bytes + work.kv_read_bytes + work.kv_write_bytes
+        return float(work.flops) / float(moved)
+
+    @property
+    def measured_flops_per_s(self) -> float:
+        """FLOPs of a step times the steps a second"""
+        work = self.point.workload.work(self.point.batch)
+        return float(work.flops) * self.measured_tokens_per_s
+
 
 @dataclass(frozen=True)
 class MachineFit:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from archinfer.checks.run import Report
 
 EXAMPLE_NAME = "archinfer-checks.yaml"
 
@@ -109,6 +112,13 @@ def check(
         for remark in remarks:
             said = FileError(remark.file, remark.message, remark.line)
             typer.echo(f"{kind}: {said}", err=True)
+    _show(report, output, files if lint else [])
+    if report.exit_code:
+        raise typer.Exit(report.exit_code)
+
+
+def _show(report: Report, output: Format, linted: list[str]) -> None:
+    """The results; of files that were only read, which are right."""
     from archinfer.cli.output import print_json
     from archinfer.report import checks as told
     from archinfer.report.terminal import print_document
@@ -120,15 +130,13 @@ def check(
     elif output is Format.github:
         for line in told.workflow_commands(report):
             typer.echo(line)
-    elif lint:
+    elif linted:
         wrong = {error.file for error in report.errors}
-        for file in files:
+        for file in linted:
             if file not in wrong:
                 typer.echo(f"{file}: OK")
     else:
         print_document(told.document(report))
-    if report.exit_code:
-        raise typer.Exit(report.exit_code)
 
 
 def _write_example(files: list[str]) -> None:

@@ -22,6 +22,7 @@ from archinfer.inference.statistics import (
 from archinfer.models.shape import FloatArray
 from archinfer.record import As, Nullable, Record
 from archinfer.solver.question import Question
+from archinfer.words import QUANTITIES_IN_USE
 
 QUANTITIES = ("total_params", "active_params", "layers", "nodes")
 """What is reported; `nodes` are those in use."""
@@ -305,7 +306,7 @@ class Posterior(Record):
                     float(np.exp(_mean_width(values, fact))),
                 )
                 for name, fact in columns.items()
-                if name != _SAME_FACT[quantity] and fact.max() > 0
+                if name != QUANTITIES_IN_USE[quantity] and fact.max() > 0
             ]
             result[quantity] = tuple(sorted(found, key=lambda f: f.ratio))
         return result
@@ -328,14 +329,6 @@ class Posterior(Record):
             "throughput": _binned(d.throughput[index], bins),
             "price of a token": _binned(hours, bins),
         }
-
-
-_SAME_FACT = {
-    "total_params": "total parameters",
-    "active_params": "active parameters",
-    "layers": "layers",
-    "nodes": "nodes in use",
-}
 
 
 def _binned(values: FloatArray, bins: int) -> Index:

@@ -9,10 +9,9 @@ from archinfer.calibration.blind import BlindTest
 from archinfer.calibration.calibrate import Calibration
 from archinfer.calibration.fit import Coefficient, Timing
 from archinfer.report import document as doc
-from archinfer.report.findings import NAMES
 from archinfer.report.measured import calibrate_chart
 from archinfer.units import format_quantity
-from archinfer.words import seconds
+from archinfer.words import QUANTITIES, seconds
 
 JITTER = 0.3
 """Share by which a median step may be slower than the fastest ones before it is mentioned."""
@@ -29,7 +28,7 @@ _COEFFICIENTS = {
     "compute_efficiency": "peak reached",
     "small_matrix_speed": "speed of small matrices, on one core",
 }
-QUANTITIES = ("total_params", "active_params", "layers")
+MODEL_QUANTITIES = ("total_params", "active_params", "layers")
 
 
 def _show(name: str, value: float) -> str:
@@ -135,7 +134,7 @@ def _blind_rows(blind: BlindTest) -> list[Sequence[str]]:
             f"{s.information_bits:.2f}",
             "yes" if s.pinned else "no",
         )
-        for label, s in ((NAMES[name], blind.quantities[name]) for name in QUANTITIES)
+        for label, s in ((QUANTITIES[name], blind.quantities[name]) for name in MODEL_QUANTITIES)
     ]
 
 
@@ -176,8 +175,8 @@ def _range(found: Calibration) -> str:
 
 
 def _blind_sentences(blind: BlindTest) -> list[str]:
-    pinned = [NAMES[n] for n in QUANTITIES if blind.quantities[n].pinned]
-    loose = [NAMES[n] for n in QUANTITIES if not blind.quantities[n].pinned]
+    pinned = [QUANTITIES[n] for n in MODEL_QUANTITIES if blind.quantities[n].pinned]
+    loose = [QUANTITIES[n] for n in MODEL_QUANTITIES if not blind.quantities[n].pinned]
     said = f"The speed pins {' and '.join(pinned) or 'nothing'} within a factor of 2"
     if loose:
         said += f"; not {' nor '.join(loose)}"

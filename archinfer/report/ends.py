@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from archinfer.inference.posterior import Marginal
 from archinfer.report import document as doc
-from archinfer.report.findings import NAMES, WITHIN, given_words, identified_words, plain_name
+from archinfer.report.findings import WITHIN, given_words, identified_words, plain_name
 from archinfer.solver.answer import SEARCHED, Answer
 from archinfer.solver.drawn import drawn, free_end, kinds, kinds_of
 from archinfer.solver.region import Bound
-from archinfer.words import compact
+from archinfer.words import QUANTITIES, compact
 
 CAPTION = "Ranges are exact: each end is where the constraint beside it stops holding"
 LIKELY = (
@@ -51,7 +51,7 @@ def _row(
     answer: Answer, name: str, known: dict[str, str], marginals: Mapping[str, Marginal]
 ) -> list[doc.Words]:
     m = marginals.get(name)
-    cells: list[doc.Words] = [NAMES[name], _verdict(answer, name, known, m)]
+    cells: list[doc.Words] = [QUANTITIES[name], _verdict(answer, name, known, m)]
     if m is not None:
         used = " in use" if name == "nodes" else ""
         cells.append(f"{compact(m.p50)}{used} ({compact(m.p05)} to {compact(m.p95)})")

@@ -8,20 +8,10 @@ from archinfer.inference.posterior import Marginal
 from archinfer.solver.answer import Answer
 from archinfer.solver.drawn import drawn, free_end, kinds, kinds_of, reads, speed_spread
 from archinfer.solver.question import Question
-from archinfer.words import capital, change, compact, listed
+from archinfer.words import QUANTITIES, capital, change, compact, listed
 
 NEARLY = 0.8
 """Share of the nodes asked for from which those in use are nearly all of them."""
-
-NAMES = {
-    "total_params": "total parameters",
-    "active_params": "active parameters",
-    "layers": "layers",
-    "nodes": "nodes",
-}
-
-QUANTITIES_IN_USE = NAMES | {"nodes": "nodes in use"}
-"""The same of models that were drawn, whose nodes are those in use."""
 
 SHORT_NAMES = {"definition": "total = active"}
 WITHIN = "within habits"
@@ -49,7 +39,7 @@ def ends_by_kind(answer: Answer, kinds: dict[str, str]) -> dict[str, list[str]]:
             why = plain_name(end.by)
             if by == "within habits":
                 why += f"; without habits {compact(free_end(answer, name, side))}"
-            told[by].append(f"{words} {compact(end.value)} {NAMES[name]} ({why})")
+            told[by].append(f"{words} {compact(end.value)} {QUANTITIES[name]} ({why})")
     return told
 
 
@@ -145,7 +135,7 @@ def _nothing(ends: dict[str, list[str]]) -> str:
 def _sizes_sure(marginals: dict[str, Marginal]) -> str:
     """How surely the sizes are known, as a sentence with a space behind; "" where all are given."""
     told = [
-        f"{math.sqrt(m.p95 / m.p05):.2g} ({NAMES[name]})"
+        f"{math.sqrt(m.p95 / m.p05):.2g} ({QUANTITIES[name]})"
         for name, m in marginals.items()
         if name in ("total_params", "active_params") and not m.given
     ]
@@ -159,7 +149,7 @@ def _likely(answer: Answer, marginals: dict[str, Marginal]) -> str:
     told = []
     beyond = []
     for name, m in marginals.items():
-        what = f"{node}s in use" if name == "nodes" else NAMES[name]
+        what = f"{node}s in use" if name == "nodes" else QUANTITIES[name]
         known = m.p05 == m.p95 if name == "nodes" else m.given
         interval = "" if known else f" ({compact(m.p05)} to {compact(m.p95)})"
         told.append(f"{compact(m.p50)} {what}{interval}")
@@ -181,7 +171,7 @@ def _not_told(answer: Answer, marginals: dict[str, Marginal]) -> str:
     if marginals:
         return _not_identified(answer, marginals)
     hardly = [
-        f"twice the {NAMES[row.quantity]} by {change(row.elasticity)}"
+        f"twice the {QUANTITIES[row.quantity]} by {change(row.elasticity)}"
         for row in answer.sensitivity
         if not reads(row)
     ]
@@ -207,7 +197,7 @@ def _not_identified(answer: Answer, marginals: dict[str, Marginal]) -> str:
     ]
     sentences = []
     if loose:
-        told = [f"{NAMES[n]} ({marginals[n].information_bits:.1f} bits)" for n in loose]
+        told = [f"{QUANTITIES[n]} ({marginals[n].information_bits:.1f} bits)" for n in loose]
         sentences.append(f"Not identified: {listed(told)}.")
     if by_nodes:
         bits = listed([f"{marginals[n].speed_bits:.1f}" for n in by_nodes])
@@ -217,7 +207,7 @@ def _not_identified(answer: Answer, marginals: dict[str, Marginal]) -> str:
             else f"what fits on that many {node}s"
         )
         sentences.append(
-            f"Of {listed([NAMES[n] for n in by_nodes])} it taught {bits} bits; one bit would "
+            f"Of {listed([QUANTITIES[n] for n in by_nodes])} it taught {bits} bits; one bit would "
             f"identify a quantity. What is known of them comes from {why}."
         )
     return " ".join(sentences)

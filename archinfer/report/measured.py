@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from importlib.metadata import version
 
 import numpy as np
 
+from archinfer.calibration.calibrate import Calibration
+from archinfer.calibration.fit import Timing
+from archinfer.errors import InputError
+from archinfer.fitting.validation import Prediction, Validation
 from archinfer.report import chart
 from archinfer.words import compact
-
-if TYPE_CHECKING:
-    from archinfer.calibration.calibrate import Calibration
-    from archinfer.calibration.fit import Timing
-    from archinfer.fitting.validation import Prediction, Validation
 
 NAMED = 4
 GIGA = 1e9
@@ -25,8 +24,6 @@ WAYS = {
 
 
 def _caption(text: str) -> str:
-    from importlib.metadata import version
-
     return f"archinfer {version('archinfer')}. {text}"
 
 
@@ -40,8 +37,6 @@ def validate_chart(found: Validation) -> chart.Chart:
     Raises:
         InputError: there is no row.
     """
-    from archinfer.errors import InputError
-
     if not found.predictions:
         raise InputError("no row was predicted: there is nothing to draw")
     caption = _caption(
@@ -227,13 +222,8 @@ def _roofline(found: Calibration) -> chart.Panel:
     intensities: list[float] = []
     rates: list[float] = []
     for label, colour, marker, points in _parts(found):
-        done = [p.point.workload.work(p.point.batch) for p in points]
-        moved = [float(w.weight_bytes + w.kv_read_bytes + w.kv_write_bytes) for w in done]
-        at = [float(w.flops) / b for w, b in zip(done, moved, strict=True)]
-        rate = [
-            float(w.flops) * p.measured_tokens_per_s / GIGA
-            for w, p in zip(done, points, strict=True)
-        ]
+        at = [p.flops_per_byte for p in points]
+        rate = [p.measured_flops_per_s / GIGA for p in points]
         series.append(chart.Points(at, rate, colour, marker, label, size=3.5))
         intensities += at
         rates += rate

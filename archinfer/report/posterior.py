@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from archinfer.inference.comparison import Comparison
 from archinfer.inference.posterior import Posterior
 from archinfer.report import document as doc
-from archinfer.report.findings import QUANTITIES_IN_USE, identified_words
+from archinfer.report.findings import identified_words
 from archinfer.report.posterior_chart import posterior_panels
 from archinfer.units import plain_number
-from archinfer.words import compact, span
+from archinfer.words import QUANTITIES_IN_USE, compact, span
 
 FACTS_SHOWN = 3
 TITLE = "What the observation says: posterior over models like those built today"

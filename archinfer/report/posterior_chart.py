@@ -8,9 +8,9 @@ from archinfer.inference.posterior import Marginal, Posterior
 from archinfer.inference.statistics import quantiles
 from archinfer.models.shape import FloatArray
 from archinfer.report import chart
-from archinfer.report.findings import QUANTITIES_IN_USE, verdict
+from archinfer.report.findings import verdict
 from archinfer.report.shading import extent
-from archinfer.words import compact
+from archinfer.words import QUANTITIES_IN_USE, compact
 
 WHOLE = ("layers", "nodes")
 """Quantities that come in whole numbers."""

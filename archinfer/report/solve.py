@@ -22,9 +22,10 @@ from archinfer.solver.constraints import constraints
 from archinfer.solver.drawn import kinds, reads
 from archinfer.solver.outline import totals_by_depth
 from archinfer.solver.variants import Sensitivity
+from archinfer.words import QUANTITIES as NAMES
 from archinfer.words import capital, change, compact, counted, listed
 
-QUANTITIES = told.NAMES | {"nodes": "nodes there"}
+QUANTITIES = NAMES | {"nodes": "nodes there"}
 
 
 def chart(answer: Answer) -> Chart:
@@ -224,10 +225,10 @@ def _hidden(answer: Answer) -> Iterator[doc.Block]:
     ]
     if not read or high == low:
         return
-    bits = " and ".join(f"{marginals[q].speed_bits:.1f} bits of the {told.NAMES[q]}" for q in read)
+    bits = " and ".join(f"{marginals[q].speed_bits:.1f} bits of the {NAMES[q]}" for q in read)
     yield doc.Paragraph(
         f"If all else were known, the speed would tell the "
-        f"{listed([told.NAMES[q] for q in read])}. It is not: the speed taught only {bits}, "
+        f"{listed([NAMES[q] for q in read])}. It is not: the speed taught only {bits}, "
         "because the unknown gain of speculative decoding changes it as much.",
         where=doc.PAGE,
     )

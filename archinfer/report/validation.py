@@ -8,9 +8,8 @@ from typing import Any
 
 from archinfer.fitting.validation import Prediction, Validation
 from archinfer.report import document as doc
-from archinfer.report.findings import NAMES
 from archinfer.report.measured import validate_chart
-from archinfer.words import compact, span
+from archinfer.words import QUANTITIES, compact, span
 
 HEADINGS = (
     "row",
@@ -98,7 +97,7 @@ def _told(found: Validation) -> Iterator[tuple[str, str]]:
     if inverse is not None and inverse["rows"]:
         widths = inverse["median_width"]
         held = [
-            f"{NAMES[q]} {error_text(share)} (spanning x {compact(widths[q] or math.nan, 2)})"
+            f"{QUANTITIES[q]} {error_text(share)} (spanning x {compact(widths[q] or math.nan, 2)})"
             for q, share in inverse["coverage90"].items()
         ]
         words = f"The truth lies in the 90 % interval of {', '.join(held)} of the rows."

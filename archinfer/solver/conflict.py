@@ -17,8 +17,8 @@ from archinfer.solver.constraints import Candidate, Constraint, constraints
 from archinfer.solver.question import Question
 from archinfer.solver.region import Region, solve
 from archinfer.units import format_quantity, plain_number
+from archinfer.words import QUANTITIES
 
-NAMES = {"total": "total parameters", "active": "active parameters", "layers": "layers"}
 _TIE = 1e-3
 
 
@@ -181,7 +181,8 @@ def _in_words(
         quantity = name.removesuffix(" asked")
         found = value(getattr(candidate, quantity))
         side = "at most" if found < getattr(question, quantity)[0] else "at least"
-        return f"{NAMES[quantity]} of {side} {format_quantity(found, 'count', digits=3)} would do"
+        name = QUANTITIES.get(f"{quantity}_params", quantity)
+        return f"{name} of {side} {format_quantity(found, 'count', digits=3)} would do"
     if name == "speed":
         return _too_slow(question, factor, value(candidate.time.total))
     if name in ("capacity", "kv cache"):
