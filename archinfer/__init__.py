@@ -89,10 +89,13 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    from importlib import import_module, metadata
+    from importlib import import_module
 
     if name == "__version__":
-        found: Any = metadata.version("archinfer")
+        # Here, because the name of every module comes by once.
+        from importlib.metadata import version
+
+        found: Any = version("archinfer")
     elif name == "catalogue":
         found = import_module("archinfer.models.catalogue")
     elif name == "check":
