@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 from archinfer.calibration.calibrate import Calibration
 from archinfer.checks.run import Report
 from archinfer.errors import UnknownNameError
+from archinfer.fitting.validation import PublishedSpeed
 from archinfer.forward.compare import HardwareComparison
 from archinfer.forward.prediction import Predictions
 from archinfer.hardware.profile import Hardware, ListedHardware
@@ -29,16 +30,6 @@ from archinfer.solver.answer import Answer
 __all__ = ["SCHEMAS", "Schema", "json_schema"]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
-
-class Levels(BaseModel):
-    """Five quantiles, from 5 % to 95 %."""
-
-    p05: float
-    p25: float
-    p50: float
-    p75: float
-    p95: float
 
 
 class Solution(Answer):
@@ -60,25 +51,6 @@ class CoverageSummary(ErrorSummary):
 
     coverage50: float | None = Field(description="share of rows inside the 50 % interval")
     coverage90: float | None = Field(description="share of rows inside the 90 % interval")
-
-
-class ValidateRow(BaseModel):
-    """One published speed and its prediction."""
-
-    id: str = Field(description="of the observation")
-    model: str
-    hardware: str
-    observed: float = Field(description="tokens/s of one user")
-    predicted: Levels = Field(description="by a fit that has not seen this model")
-    ratio: float = Field(description="observed over predicted p50")
-    error: float = Field(description="exp(|ln ratio|) - 1")
-    nodes: tuple[float, float] = Field(description="fewest and most that it may have run on")
-    speculative: bool | None = Field(description="null: not known")
-    fits: bool
-    counted: bool = Field(description="enters the summaries")
-    baselines: dict[str, float] = Field(description="predictions of each baseline in tokens/s")
-    software: str | None = Field(description="that ran, where the row tells; null: the usual one")
-    software_assumed: bool = Field(description="taken from the date: the row does not name it")
 
 
 class FitErrors(BaseModel):
@@ -162,7 +134,7 @@ class ValidateOutput(BaseModel):
     """`archinfer validate --format json`."""
 
     method: str = Field(description="how the rows were predicted")
-    rows: list[ValidateRow]
+    rows: tuple[PublishedSpeed, ...]
     summary: CoverageSummary
     baselines: dict[Literal["roofline", "constant_per_layer"], ErrorSummary]
     fit: dict[str, FitErrors] = Field(description="the fit to all rows, by profile")

@@ -20,7 +20,7 @@ from archinfer.calibration.fit import Timing
 from archinfer.calibration.host import Ceilings
 from archinfer.calibration.measure import FittedShapes, HeldoutShapes
 from archinfer.errors import InputError
-from archinfer.fitting.validation import Prediction as Published
+from archinfer.fitting.validation import PublishedSpeed as Published
 from archinfer.fitting.validation import Validation
 from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware

@@ -8,8 +8,8 @@ rows are predicted from the shipped constants instead, and nothing is fitted to 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -26,7 +26,9 @@ from archinfer.fitting.inverse import InverseCase
 from archinfer.fitting.observations import Observation
 from archinfer.fitting.prior import fit_prior
 from archinfer.hardware.profile import Hardware
+from archinfer.inference.posterior import Levels
 from archinfer.physics.roofline import roofline_tokens_per_s
+from archinfer.record import As, Record
 
 DRAWS = 8_000
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -39,37 +41,43 @@ def error(observed: float, predicted: float) -> float:
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """One observation with its prediction."""
+class PublishedSpeed(Record):
+    """One published speed and its prediction."""
+
+    KEYS = (
+        "id", "model", "hardware", "observed", "predicted", "ratio", "error", "nodes",
+        "speculative", "fits", "counted", "baselines", "software", "software_assumed",
+    )  # fmt: skip
 
     id: str
+    """of the observation"""
     model: str
     hardware: str
-    """The profile."""
+    """the profile"""
     observed: float
-    """Tokens per second."""
-    predicted: dict[str, float]
-    """Quantiles p05 to p95 in tokens per second."""
+    """tokens/s of one user"""
+    predicted: Annotated[dict[str, float], As(Levels)]
+    """tokens/s by a fit that has not seen this model"""
     ratio: float
-    """Observed over median."""
+    """observed over predicted p50"""
     nodes: tuple[float, float]
-    """Published, or the range that was assumed."""
+    """fewest and most that it may have run on: published, or the range that was assumed"""
     speculative: bool | None
-    """None: not known."""
+    """null: not known"""
     fits: bool
-    """Whether the model fits the published nodes."""
+    """whether the model fits the published nodes"""
     counted: bool
-    """Whether it enters the summary: a row that nothing is fitted to does not."""
+    """enters the summaries: a row that nothing is fitted to does not"""
     baselines: dict[str, float]
-    """Tokens per second of each naive baseline."""
+    """predictions of each naive baseline in tokens/s"""
     software: str | None = None
-    """What ran, where it is not the usual one or not known."""
+    """that ran, where the row tells; null: the usual one"""
     software_assumed: bool = False
-    """It was taken from the date of the row."""
+    """taken from the date: the row does not name it"""
 
     @property
     def error(self) -> float:
-        """Error of the median."""
+        """of the median: exp(|ln ratio|) - 1"""
         return error(self.observed, self.predicted["p50"])
 
     def inside(self, low: str, high: str) -> bool:
@@ -83,7 +91,7 @@ class Validation:
 
     method: str
     """How the rows were predicted, in words."""
-    predictions: list[Prediction]
+    predictions: list[PublishedSpeed]
     fits: dict[str, dict[str, float]] = field(default_factory=dict)
     """Rms and worst error, by profile, of the rows that its constants were fitted to."""
     transfer: dict[str, Any] | None = None
@@ -102,7 +110,7 @@ class Validation:
         )
 
     @property
-    def counted(self) -> list[Prediction]:
+    def counted(self) -> list[PublishedSpeed]:
         """The predictions that enter the summaries."""
         return [p for p in self.predictions if p.counted]
 
@@ -120,15 +128,9 @@ class Validation:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        rows = []
-        for p in self.predictions:
-            row = asdict(p)
-            row["nodes"] = list(p.nodes)
-            row["error"] = p.error
-            rows.append(row)
         return {
             "method": self.method,
-            "rows": rows,
+            "rows": [p.to_dict() for p in self.predictions],
             "summary": self.summary,
             "baselines": self.baselines,
             "fit": self.fits,
@@ -150,7 +152,7 @@ def _summary(
 
 def leave_one_out(
     hardware: Hardware, rows: Sequence[Observation], draws: int = DRAWS, seed: int = 0
-) -> tuple[list[Prediction], dict[str, float], list[tuple[Case, Fit]]]:
+) -> tuple[list[PublishedSpeed], dict[str, float], list[tuple[Case, Fit]]]:
     """Predicts each row of one profile by a fit without its model.
 
     Args:
@@ -192,7 +194,7 @@ def predict_rows(
     draws: int = DRAWS,
     seed: int = 0,
     machines: Sequence[Hardware] = (),
-) -> tuple[list[Prediction], list[tuple[Case, Fit]]]:
+) -> tuple[list[PublishedSpeed], list[tuple[Case, Fit]]]:
     """Predicts rows from the constants of their profiles as they stand; nothing is fitted.
 
     Args:
@@ -205,7 +207,7 @@ def predict_rows(
         Predictions in the order of the rows, and each case with the constants used.
     """
     rows, known = list(rows), list(known)
-    predictions: dict[str, Prediction] = {}
+    predictions: dict[str, PublishedSpeed] = {}
     used: dict[str, tuple[Case, Fit]] = {}
     own = {machine.name: machine for machine in machines}
     for profile in sorted({str(r.profile) for r in rows}):
@@ -220,14 +222,16 @@ def predict_rows(
     return [predictions[r.id] for r in rows], [used[r.id] for r in rows]
 
 
-def _prediction(fit: Fit, case: Case, known: Sequence[Case], draws: int, seed: int) -> Prediction:
+def _prediction(
+    fit: Fit, case: Case, known: Sequence[Case], draws: int, seed: int
+) -> PublishedSpeed:
     speeds = quantiles(fit.draws(case, draws, seed), LEVELS)
     predicted = {f"p{round(100 * q):02d}": float(v) for q, v in zip(LEVELS, speeds, strict=True)}
     row = case.row
     baselines = {"roofline": _roofline(fit.model.hardware, case)}
     if known:
         baselines["constant_per_layer"] = _constant_per_layer(case, known)
-    return Prediction(
+    return PublishedSpeed(
         id=row.id,
         model=row.model,
         hardware=str(row.profile),

@@ -10,7 +10,7 @@ import numpy as np
 from archinfer.calibration.calibrate import Calibration
 from archinfer.calibration.fit import Timing
 from archinfer.errors import InputError
-from archinfer.fitting.validation import Prediction, Validation
+from archinfer.fitting.validation import PublishedSpeed, Validation
 from archinfer.report import chart
 from archinfer.words import compact
 
@@ -49,7 +49,7 @@ def validate_chart(found: Validation) -> chart.Chart:
     )
 
 
-def _scatter(rows: list[Prediction]) -> chart.Panel:
+def _scatter(rows: list[PublishedSpeed]) -> chart.Panel:
     ends = [v for p in rows for v in (p.observed, p.predicted["p05"], p.predicted["p95"])]
     naive = [
         (p.observed, p.baselines["constant_per_layer"])

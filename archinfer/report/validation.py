@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from archinfer.fitting.validation import Prediction, Validation
+from archinfer.fitting.validation import PublishedSpeed, Validation
 from archinfer.report import document as doc
 from archinfer.report.measured import validate_chart
 from archinfer.words import QUANTITIES, compact, span
@@ -104,7 +104,7 @@ def _told(found: Validation) -> Iterator[tuple[str, str]]:
         yield "From the speed back to the size", words
 
 
-def cells(p: Prediction) -> list[str | doc.Cell]:
+def cells(p: PublishedSpeed) -> list[str | doc.Cell]:
     """One row of the table."""
     used = {True: "yes", False: "no", None: "?"}[p.speculative]
     mark = "" if p.inside("p05", "p95") else " (outside)"
