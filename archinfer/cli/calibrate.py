@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from archinfer.cli.output import PLOT_HELP, REPORT_HELP, Format, FormatOption
+from archinfer.cli.output import Answer, Format, FormatOption, PlotOption, ReportOption
 
 if TYPE_CHECKING:
     from archinfer.calibration.calibrate import Calibration
     from archinfer.calibration.measure import Settings
-
-__all__ = ["calibrate"]
 
 INTERRUPTED = 130
 BLIND_CASES = 20
@@ -48,10 +46,8 @@ def calibrate(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, order and blind models.")] = 0,
-    plot: Annotated[str | None, typer.Option(metavar="FILE", help=PLOT_HELP)] = None,
-    report_file: Annotated[
-        str | None, typer.Option("--report", metavar="FILE", help=REPORT_HELP)
-    ] = None,
+    plot: PlotOption = None,
+    report_file: ReportOption = None,
     output: FormatOption = Format.table,
 ) -> None:
     """Time a real forward pass on this machine, fit the cost model to it and check the fit.
@@ -64,11 +60,9 @@ def calibrate(
     limit_threads(blas_threads() if threads is None else threads)
     from archinfer.calibration.measure import Settings
     from archinfer.cli.common import read_count
-    from archinfer.cli.output import Answer, check_targets, show, warn, write_files
+    from archinfer.cli.output import check_targets, show, warn, write_files
     from archinfer.errors import InputError
-    from archinfer.report import calibrate as report
     from archinfer.report.files import check_target, write_atomic
-    from archinfer.report.measured import calibrate_chart
 
     budget = read_count("--memory", memory, "bytes")
     if budget <= 0:
@@ -86,24 +80,30 @@ def calibrate(
         found = _run(settings, cases if blind else 0)
         for name in found.skipped:
             warn(f"left out, beyond --memory {memory}: {name}")
-        if found.blind is not None:
-            for name in found.blind.skipped:
-                warn(f"blind test: left out, beyond --memory {memory}: {name}")
+        for name in () if found.blind is None else found.blind.skipped:
+            warn(f"blind test: left out, beyond --memory {memory}: {name}")
         if save is not None:
             write_atomic(save, found.profile.encode())
             typer.echo(f"wrote {save}", err=True)
-        answer = Answer(
-            lambda: report.document(found),
-            lambda: found,
-            lambda: report.csv_rows(found),
-            lambda: calibrate_chart(found),
-        )
+        answer = _answer(found)
         write_files(answer, plot, report_file)
     # The command line turns Ctrl-C into an exit; from Python it is still an interrupt.
     except (KeyboardInterrupt, SystemExit):
         typer.echo("interrupted: nothing was written", err=True)
         raise typer.Exit(INTERRUPTED) from None
     show(answer, output)
+
+
+def _answer(found: Calibration) -> Answer:
+    from archinfer.report.calibrate import csv_rows, document
+    from archinfer.report.measured import calibrate_chart
+
+    return Answer(
+        lambda: document(found),
+        lambda: found,
+        lambda: csv_rows(found),
+        lambda: calibrate_chart(found),
+    )
 
 
 def _command(quick: bool, memory: str, threads: int, seed: int) -> str:

@@ -28,8 +28,18 @@ class Format(StrEnum):
 
 
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
-PLOT_HELP = "Also draw it: a .png, .svg or .pdf file (needs archinfer[plot])."
-REPORT_HELP = "Also write one self-contained HTML page."
+PlotOption = Annotated[
+    str | None,
+    typer.Option(
+        "--plot",
+        metavar="FILE",
+        help="Also draw it: a .png, .svg or .pdf file (needs archinfer[plot]).",
+    ),
+]
+ReportOption = Annotated[
+    str | None,
+    typer.Option("--report", metavar="FILE", help="Also write one self-contained HTML page."),
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from archinfer.cli.options import takes
-from archinfer.cli.output import PLOT_HELP, REPORT_HELP, Format, FormatOption
+from archinfer.cli.output import Format, FormatOption, PlotOption, ReportOption
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware
@@ -33,10 +33,8 @@ def predict(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show bars, and the figures behind the answer.")
     ] = False,
-    plot: Annotated[str | None, typer.Option(metavar="FILE", help=PLOT_HELP)] = None,
-    report_file: Annotated[
-        str | None, typer.Option("--report", metavar="FILE", help=REPORT_HELP)
-    ] = None,
+    plot: PlotOption = None,
+    report_file: ReportOption = None,
     output: FormatOption = Format.table,
 ) -> None:
     """Predict the speed of known models for one user, and say what limits it.

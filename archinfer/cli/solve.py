@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from archinfer.cli.options import takes
-from archinfer.cli.output import PLOT_HELP, REPORT_HELP, Format, FormatOption
+from archinfer.cli.output import Format, FormatOption, PlotOption, ReportOption
 
 
 @takes("solve")
@@ -24,8 +24,8 @@ def solve(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the time of one token by term.")
     ] = False,
-    plot: Annotated[str | None, typer.Option(metavar="FILE", help=PLOT_HELP)] = None,
-    report: Annotated[str | None, typer.Option(metavar="FILE", help=REPORT_HELP)] = None,
+    plot: PlotOption = None,
+    report: ReportOption = None,
     output: FormatOption = Format.table,
 ) -> None:
     """Print the architectures that a node count and a speed allow, and what bounds them.

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from archinfer.cli.output import (
-    PLOT_HELP,
-    REPORT_HELP,
     Answer,
     Format,
     FormatOption,
+    PlotOption,
+    ReportOption,
     check_targets,
     show,
     warn,
@@ -60,8 +60,8 @@ def validate(
             "speed, hold the truth in less than this share of the rows. Default: not held.",
         ),
     ] = None,
-    plot: Annotated[str | None, typer.Option(metavar="FILE", help=PLOT_HELP)] = None,
-    report: Annotated[str | None, typer.Option(metavar="FILE", help=REPORT_HELP)] = None,
+    plot: PlotOption = None,
+    report: ReportOption = None,
     output: FormatOption = Format.table,
 ) -> None:
     """Predict published speeds, each by a fit without that model, beside naive baselines."""

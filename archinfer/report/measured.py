@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 
 import numpy as np
@@ -81,25 +81,7 @@ def _scatter(rows: list[PublishedSpeed]) -> chart.Panel:
     places = [(p.model, p.observed, p.predicted["p50"]) for p in worst]
     named = chart.names_that_fit(places, x, y, (), NAMED)
     names = {p.id: name for p, name in zip(worst, named, strict=True)}
-    for label, colour, marker, chosen in (
-        ("inside its 90 % interval", "blue", "circle", [p for p in rows if p.inside("p05", "p95")]),
-        ("outside", "red", "triangle", [p for p in rows if not p.inside("p05", "p95")]),
-    ):
-        if chosen:
-            marks.append(
-                chart.Points(
-                    [p.observed for p in chosen],
-                    [p.predicted["p50"] for p in chosen],
-                    colour,
-                    marker,
-                    f"{label} ({len(chosen)} of {len(rows)})",
-                    [names[p.id] for p in chosen],
-                    y_ends=(
-                        [p.predicted["p05"] for p in chosen],
-                        [p.predicted["p95"] for p in chosen],
-                    ),
-                )
-            )
+    marks += _published(rows, names)
     inside = sum(p.inside("p05", "p95") for p in rows)
     words = ", ".join(f"{p.id} {compact(p.observed)}: {compact(p.predicted['p50'])}" for p in rows)
     return chart.Panel(
@@ -110,6 +92,24 @@ def _scatter(rows: list[PublishedSpeed]) -> chart.Panel:
         y,
         tuple(marks),
     )
+
+
+def _published(rows: list[PublishedSpeed], names: dict[str, str]) -> Iterator[chart.Mark]:
+    """The rows inside and outside their intervals."""
+    for label, colour, marker, chosen in (
+        ("inside its 90 % interval", "blue", "circle", [p for p in rows if p.inside("p05", "p95")]),
+        ("outside", "red", "triangle", [p for p in rows if not p.inside("p05", "p95")]),
+    ):
+        if chosen:
+            yield chart.Points(
+                [p.observed for p in chosen],
+                [p.predicted["p50"] for p in chosen],
+                colour,
+                marker,
+                f"{label} ({len(chosen)} of {len(rows)})",
+                [names[p.id] for p in chosen],
+                y_ends=([p.predicted["p05"] for p in chosen], [p.predicted["p95"] for p in chosen]),
+            )
 
 
 def _errors(found: Validation) -> chart.Panel:
