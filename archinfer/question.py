@@ -32,6 +32,7 @@ WHOLE_MOST: Final = 10**15
 """Most tokens of context, users and the like: far above any, and exact as a float."""
 
 NODES_MOST: Final = 100_000
+VOCABULARY_MOST: Final = 2**28
 """Most nodes that a question names and that a search for enough of them tries."""
 
 LAYERS_MOST: Final = 10_000
@@ -201,6 +202,8 @@ _PROFILE = Use("Profile: a name (archinfer hardware list) or a YAML file.", "wse
 _TOTAL = "Total parameters of a model without a config, as {}."
 _ACTIVE = "Its active parameters, as {}. Default: all (dense)."
 _KIND = Use("Its attention: gqa, mqa, mla.", "gqa")
+_VOCABULARY = Use("Rows of the family's embedding and head. Default: 131,072, the usual.")
+_TIED = Use("The family's head is its embedding, stored and counted once.", False)
 _OWN_FORMAT = Use("Weight format. Default: the one the model comes in (bf16 for totals).")
 
 
@@ -297,6 +300,25 @@ class Common(TypedDict, total=False):
             predict=_KIND,
             compare=_KIND,
         ),
+    ]
+    vocabulary: Annotated[
+        Quantity | None,
+        Ask(
+            dimension="whole",
+            form="number",
+            least=1,
+            most=VOCABULARY_MOST,
+            whole=True,
+            examples=("32000", "151936"),
+            words="a vocabulary of {}",
+            solve=_VOCABULARY,
+            predict=_VOCABULARY,
+            compare=_VOCABULARY,
+        ),
+    ]
+    tied: Annotated[
+        bool,
+        Ask(form="flag", words="tied embeddings", solve=_TIED, predict=_TIED, compare=_TIED),
     ]
     mapping: Annotated[
         Any,

@@ -107,3 +107,35 @@ def test_kv_bytes_of_the_three_kinds() -> None:
 def test_unknown_kind() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'gqa'"):
         attention_rule("gqaa")
+
+
+@given(st.floats(20e6, 3e12), st.integers(2, 120), st.floats(2e3, 3e5), st.booleans())
+def test_tables_of_any_vocabulary_are_counted_once_where_tied(
+    active: float, layers: int, vocabulary: float, tied: bool
+) -> None:
+    rules = FamilyRules(vocab_size=vocabulary, tied=tied)
+    hidden = rules.hidden_size(active, layers)
+    assert rules.active_params(hidden, layers) == pytest.approx(active, rel=1e-9)
+    shape = family_shape(active, active, layers, rules, dense=True)
+    assert shape.total_params == pytest.approx(active, rel=1e-9)
+    # A tied table is read whole as the head, and stored once.
+    table = vocabulary * float(hidden)
+    assert shape.outside_params == pytest.approx(table if tied else 2.0 * table)
+    assert shape.head_params == shape.lookup_params == pytest.approx(table)
+
+
+def test_a_known_vocabulary_fixes_region_posterior_and_architectures() -> None:
+    from archinfer import solve
+
+    asked = {"hardware": "h100-sxm", "nodes": 1, "observed": 400.0, "weights": "bf16", "seed": 0}
+    usual = solve(**asked, architectures=2)
+    small = solve(**asked, architectures=2, vocabulary=32_000, tied=True)
+    assert small.question.rules.vocab_size == 32_000.0 and small.question.rules.tied
+    assert small.architectures
+    for design in small.architectures:
+        assert design.architecture.vocab_size == 32_000 and design.architecture.tied
+    least = [float(np.min(answer.region.active_low)) for answer in (usual, small)]
+    assert least[1] < 0.75 * least[0]
+    assert small.to_dict()["question"]["tied"] is True
+    smallest = [a.posterior.marginals["active_params"].p05 for a in (usual, small)]
+    assert smallest[1] < smallest[0]

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 
-from archinfer.api.solving import Machine, check_active, machine
+from archinfer.api.solving import Machine, check_active, family_rules, machine
 from archinfer.errors import InputError
 from archinfer.forward.compare import Entry, compare_hardware
 from archinfer.forward.depths import plausible_layers, predict_depths
@@ -84,7 +84,7 @@ def predict(
     if asked["total"] is None:
         raise InputError("expected a model, or its total")
     size, used = totals_of(asked)
-    rules = FamilyRules(attention=str(asked["attention"]))
+    rules = family_rules(asked)
     name = f"{compact(size)} total, {compact(used)} active"
     depths = depths_of(asked, used, profile, rules)
     return predict_depths(name, size, used, depths, profile, deployment, rules).middle
@@ -239,7 +239,7 @@ def models_of(
     if low != high or high > LAYERS_MOST:
         found = f"found {asked['layers']!r}"
         raise InputError(f"layers: expected a whole number between 1 and {LAYERS_MOST:,}, {found}")
-    rules = FamilyRules(attention=asked["attention"])
+    rules = family_rules(asked)
     shape = family_shape(size, used, high, rules, dense=used == size)
     return [replace(shape, name=f"{compact(size)} total, {compact(used)} active")]
 

@@ -169,7 +169,7 @@ def _question(
         concurrency=ASKS["concurrency"].count("concurrency", _or(asked["concurrency"], 1)),
         weights=formats(asked["weights"]),
         kv=asked["kv"],
-        rules=FamilyRules(attention=_or(asked["attention"], "gqa")),
+        rules=family_rules(asked),
         speculation=read_speculation(
             _or(asked["speculation"], "1:3" if profile.speculates else "1")
         ),
@@ -193,6 +193,14 @@ def _question(
     if not path:
         raise InputError("calibration: expected a file, found ''")
     return apply(found, read_calibration(path), path)
+
+
+def family_rules(asked: Mapping[str, Any]) -> FamilyRules:
+    """The rules by which models of the family follow from their totals."""
+    rules = FamilyRules(attention=asked["attention"] or "gqa", tied=asked["tied"])
+    if asked["vocabulary"] is None:
+        return rules
+    return replace(rules, vocab_size=ASKS["vocabulary"].number("vocabulary", asked["vocabulary"]))
 
 
 def _check_goes_together(question: Question, asked: Mapping[str, Any]) -> None:

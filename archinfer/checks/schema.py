@@ -161,6 +161,7 @@ KINDS: dict[str, Any] = {
     "weights": Annotated[tuple[str, ...], _WeightFormats()],
     "kv": Annotated[str, _Format(kv=True)],
     "physics_only": bool,
+    "tied": bool,
 }
 """Types of what is no number."""
 

@@ -151,21 +151,20 @@ def _known(name: str, profile: Hardware, deployment: Deployment) -> Row:
 def _totals(asked: dict[str, Any], profile: Hardware, deployment: Deployment) -> Row:
     """A model known by its totals."""
     from archinfer.api.serving import depths_of, totals_of
+    from archinfer.api.solving import family_rules
     from archinfer.cli.common import unfilled_stages
     from archinfer.forward.depths import predict_depths
-    from archinfer.models.family import FamilyRules, attention_rule
     from archinfer.report.predict_model import Row
     from archinfer.words import compact
 
     size, used = totals_of(asked)
-    rules = FamilyRules(attention=asked["attention"])
-    kind = attention_rule(asked["attention"])
+    rules = family_rules(asked)
     depths = depths_of(asked, used, profile, rules)
     origin = "--layers" if asked["layers"] else "habits of design (--layers narrows them)"
     name = f"{compact(size)} total, {compact(used)} active"
     found = predict_depths(name, size, used, depths, profile, deployment, rules)
     notes = [
-        f"no config: hidden size and experts by the rules of the family, {kind.text}",
+        f"no config: hidden size and experts by the rules of the family, {rules.text}",
         *([] if len(depths) == 1 else [f"layers from {origin}"]),
         *([] if deployment.weights else ["weights taken as bf16 (--weights sets the format)"]),
     ]

@@ -55,6 +55,9 @@ ATTENTION_KINDS = {
 }
 
 
+USUAL_VOCABULARY = 131_072.0
+"""Median of the catalogue."""
+
 COUNTED_KINDS = ("gqa", "mqa")
 """Kinds of attention that `calibration.moe` runs, and whose chain of all-reduces it counts."""
 
@@ -74,7 +77,8 @@ class FamilyRules:
         attention: key of ATTENTION_KINDS.
         params_per_layer: active parameters of a layer in units of hidden_size^2 (median of the
             catalogue, embedding and head left out).
-        vocab_size: rows of the embedding and of the untied head (median of the catalogue).
+        vocab_size: rows of the embedding and of the head (median of the catalogue).
+        tied: the head is the embedding, stored and counted once.
         routed_share: share of a layer's active parameters in routed experts (median over the
             catalogue's MoE models).
         experts_per_token: top-k (mode of the catalogue's MoE models).
@@ -85,7 +89,8 @@ class FamilyRules:
 
     attention: str = "gqa"
     params_per_layer: float = 13.3
-    vocab_size: float = 131_072.0
+    vocab_size: float = USUAL_VOCABULARY
+    tied: bool = False
     routed_share: float = 0.54
     experts_per_token: float = 8.0
     evenness: float = 1.0
@@ -98,15 +103,30 @@ class FamilyRules:
             return self.chain
         return attention_rule(self.attention).reductions
 
+    @property
+    def text(self) -> str:
+        """What the rules say of attention, and of the tables where that is not the usual."""
+        words = [attention_rule(self.attention).text]
+        if self.vocab_size != USUAL_VOCABULARY:
+            words.append(f"a vocabulary of {self.vocab_size:,.0f}")
+        if self.tied:
+            words.append("tied embeddings")
+        return ", ".join(words)
+
+    @property
+    def table_rows(self) -> float:
+        """Rows of embedding and head together, a tied one counted once."""
+        return self.vocab_size if self.tied else 2.0 * self.vocab_size
+
     def hidden_size(self, active_params: Number, layers: Number) -> Number:
-        """Width d at which A = c L d^2 + 2 V d (layers, embedding and untied head)."""
+        """Width d at which A = c L d^2 + 2 V d (layers, embedding and head; V d where tied)."""
         per_width = self.params_per_layer * layers
-        vocab = self.vocab_size
-        return (np.sqrt(vocab * vocab + per_width * active_params) - vocab) / per_width
+        half = 0.5 * self.table_rows
+        return (np.sqrt(half * half + per_width * active_params) - half) / per_width
 
     def active_params(self, hidden_size: Number, layers: Number) -> Number:
         """Inverse of `hidden_size`."""
-        return hidden_size * (self.params_per_layer * layers * hidden_size + 2.0 * self.vocab_size)
+        return hidden_size * (self.params_per_layer * layers * hidden_size + self.table_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +188,7 @@ def family_shape(
     kind = attention_rule(rules.attention)
     hidden = rules.hidden_size(active_params, layers)
     table = rules.vocab_size * hidden
-    layer_active = (active_params - 2.0 * table) / layers
+    layer_active = (active_params - rules.table_rows * hidden) / layers
     routed_active = rules.routed_share * layer_active
     # A total below the active parameters is no model (the definition excludes it).
     idle = np.maximum(total_params - active_params, 0.0) / layers
@@ -199,7 +219,13 @@ def family_shape(
         matrices=_shared_matrices(hidden, shared, kind),
         expert_matrices=(2.0 / 3.0 * routed / experts, routed / experts / 3.0),
     )
-    return ModelShape(groups=(group,), hidden_size=hidden, lookup_params=table, head_params=table)
+    return ModelShape(
+        groups=(group,),
+        hidden_size=hidden,
+        lookup_params=table,
+        head_params=table,
+        tied=rules.tied,
+    )
 
 
 def _shared_matrices(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from archinfer.models.family import attention_rule
 from archinfer.report.posterior import speculation_text
 from archinfer.solver.answer import Answer
 from archinfer.solver.question import Habits, Question
@@ -37,7 +36,7 @@ def assumptions(answer: Answer) -> str:
     parts = [
         f"{q.context_tokens:,} tokens of context, {counted(q.concurrency, 'user')}",
         f"weights {', '.join(q.weights)}",
-        f"{q.kv} KV cache, {attention_rule(q.rules.attention).text}",
+        f"{q.kv} KV cache, {q.rules.text}",
         gain,
         *_software(q),
         "physics only"

@@ -38,6 +38,7 @@ class Asked(Record):
         "nodes_known=question.nodes_known", "tokens_per_s=question.tokens_per_s", "mode",
         "context_tokens=question.context_tokens", "concurrency=question.concurrency",
         "weights=question.weights", "kv=question.kv", "attention=question.rules.attention",
+        "vocabulary=question.rules.vocab_size", "tied=question.rules.tied",
         "speculation=question.speculation", "posterior_speculation",
         "software=question.software", "software_factor", "physics_only", "total", "active",
         "layers", "sparsity", "confidence",

@@ -17,6 +17,7 @@ from archinfer.models.architecture import (
     Mixer,
     MoE,
 )
+from archinfer.models.family import FamilyRules
 from archinfer.models.formats import weight_format
 from archinfer.physics.decode import speed_range
 from archinfer.physics.mapping import Placement
@@ -139,20 +140,25 @@ def build(
     if question.habits is not None:
         aspect = question.habits.aspect
         hidden = float(np.clip(hidden, aspect[0] * layers, aspect[1] * layers))
-    vocab = int(rules.vocab_size)
     step = WIDTH_STEP * (4 if hidden > 4096 else 1)
     width = max(step, step * round(hidden / step))
-    return _layers(total, active, layers, width, vocab, rules.attention, name)
+    return _layers(total, active, layers, width, rules, name)
 
 
 def _layers(
-    total: float, active: float, layers: int, hidden: int, vocab: int, kind: str, name: str
+    total: float, active: float, layers: int, hidden: int, rules: FamilyRules, name: str
 ) -> Architecture | None:
     def model(feed_forward: DenseMLP | MoE, mixer: Mixer) -> Architecture:
         block = LayerBlock.of(layers, mixer, feed_forward)
-        return Architecture(name=name, blocks=(block,), hidden_size=hidden, vocab_size=vocab)
+        return Architecture(
+            name=name,
+            blocks=(block,),
+            hidden_size=hidden,
+            vocab_size=int(rules.vocab_size),
+            tied=rules.tied,
+        )
 
-    mixer = _mixer(kind, hidden)
+    mixer = _mixer(rules.attention, hidden)
     try:
         bare = model(DenseMLP(1), mixer).parameters()
         matrix = 3.0 * hidden
