@@ -9,11 +9,12 @@ from archinfer.errors import InputError, nearest, shorten
 from archinfer.models.architecture import Architecture, group_layers
 from archinfer.models.configfile import read_json_object
 from archinfer.models.configkeys import ConfigKeys
+from archinfer.models.defaults import with_defaults
 from archinfer.models.quantization import read_recipe
 from archinfer.models.quantmethods import Recipe
 from archinfer.models.readers import ARCHITECTURE_ALIASES, FAMILIES, SAME_AS, Reading, generic
 from archinfer.models.storage import store
-from archinfer.models.tables import class_defaults, not_a_decoder
+from archinfer.models.tables import not_a_decoder
 
 __all__ = ["from_config", "known_families", "load_config"]
 
@@ -47,6 +48,8 @@ def _text_part(config: Mapping[str, Any], where: str) -> tuple[dict[str, Any], l
             break
         if not isinstance(inner[name], Mapping):
             raise ConfigKeys(inner, where).must_be(name, "a mapping", inner[name])
+        if isinstance(inner[name].get(name), Mapping):
+            raise ConfigKeys(inner, where).refuse(f"{name} holds a {name} of its own")
         outer, inner = inner, dict(inner[name])
         if not notes:
             notes.append(f"multimodal: only {name} is counted, no vision or audio tower")
@@ -121,27 +124,6 @@ def _assume(keys: ConfigKeys) -> Reading:
     return generic(keys)
 
 
-def _with_defaults(keys: ConfigKeys, family: str) -> ConfigKeys:
-    """The text part of a multimodal config, which leaves out what its class takes anyway."""
-    defaults = class_defaults(keys.text("model_type")) or class_defaults(family)
-    if keys.has("head_dim", "hidden_size", "num_attention_heads"):
-        # The class derives it from what the file has changed.
-        defaults = {k: v for k, v in defaults.items() if k != "head_dim"} | (
-            {"head_dim": defaults["head_dim"]} if family.startswith("gemma") else {}
-        )
-    taken = {k: v for k, v in defaults.items() if k not in keys.data}
-    said = [k for k in _MAIN_SIZES if k in taken]
-    found = ConfigKeys(taken | dict(keys.data), keys.where)
-    if said:
-        listed = ", ".join(f"{n} = {taken[n]}" for n in said)
-        found.warnings.append(f"not in the file, taken from the class default: {listed}")
-    return found
-
-
-_MAIN_SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
-               "vocab_size")  # fmt: skip
-
-
 def _check_leftovers(keys: ConfigKeys, family: str) -> None:
     names = keys.leftovers()
     if names:
@@ -172,8 +154,8 @@ def from_config(config: Mapping[str, Any], source: str = "config") -> Architectu
     outer_keys = ConfigKeys(config, source)
     if family is None and notes:
         family = _family(config, outer_keys)
-    if family is not None and notes:
-        keys = _with_defaults(keys, family)
+    if family is not None:
+        keys = with_defaults(keys, family, whole=bool(notes))
     try:
         reading = _assume(keys) if family is None else FAMILIES[family](keys)
         name = keys.text("model_type") or family or "unknown"

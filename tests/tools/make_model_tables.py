@@ -31,7 +31,9 @@ SIZES = (
     "n_routed_experts", "num_experts_per_tok", "shared_expert_intermediate_size",
     "tie_word_embeddings", "sliding_window", "attention_bias", "num_kv_shared_layers",
     "hidden_size_per_layer_input", "vocab_size_per_layer_input", "altup_num_inputs",
-    "laurel_rank",
+    "laurel_rank", "first_k_dense_replace", "shared_intermediate_size", "n_shared_experts",
+    "num_shared_experts", "decoder_sparse_step", "moe_layer_freq", "num_dense_layers",
+    "interleave_moe_layer_step",
 )  # fmt: skip
 
 NOT_HARMLESS = {"tie_word_embeddings", "add_cross_attention", "cross_attention_hidden_size",

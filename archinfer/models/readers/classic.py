@@ -35,11 +35,21 @@ _WIDTH = ("intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim")
 _POSITIONS = ("n_positions", "max_position_embeddings")
 
 
-def _sizes(keys: ConfigKeys) -> tuple[int, int, int, int, int]:
-    """Hidden size, layers, vocabulary, heads, width of a head."""
-    hidden = keys.integer(*HIDDEN, "n_embed")
-    layers, vocab = keys.integer(*LAYERS), keys.integer("vocab_size")
-    heads = keys.integer(*HEADS)
+_MPT = (("d_model", "hidden_size"), ("n_layers", "num_hidden_layers"), ("n_heads",))
+
+
+def _sizes(
+    keys: ConfigKeys, names: tuple[tuple[str, ...], ...] = ()
+) -> tuple[int, int, int, int, int]:
+    """Hidden size, layers, vocabulary, heads, width of a head; by the names the class reads."""
+    wide, deep, across = names or (
+        ("hidden_size", "n_embd", "n_embed"),
+        ("num_hidden_layers", "n_layer"),
+        ("num_attention_heads", "n_head"),
+    )
+    hidden = keys.integer(*wide)
+    layers, vocab = keys.integer(*deep), keys.integer("vocab_size")
+    heads = keys.integer(*across)
     if layers > 10_000:
         raise keys.refuse(f"{layers} layers are absurdly many")
     if hidden % heads:
@@ -127,7 +137,7 @@ def read_opt(keys: ConfigKeys) -> Reading:
 
 def read_mpt(keys: ConfigKeys) -> Reading:
     """MPT: no biases, norms of one vector, ALiBi."""
-    hidden, layers, vocab, heads, width = _sizes(keys)
+    hidden, layers, vocab, heads, width = _sizes(keys, _MPT)
     keys.only("no_bias", True)
     keys.ignore("embedding_fraction", "learned_pos_emb", "norm_type", "init_device")
     inner = keys.section("attn_config")

@@ -1,0 +1,60 @@
+"""What a family's class takes for keys that a file leaves out."""
+
+from __future__ import annotations
+
+from archinfer.models.configkeys import ConfigKeys
+from archinfer.models.readers.common import EXPERTS, SHARED_EXPERTS
+from archinfer.models.tables import class_defaults
+
+_SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+          "vocab_size")  # fmt: skip
+"""What is told where the class says it."""
+
+_STRUCTURE: dict[str, tuple[str, ...]] = {
+    "first_k_dense_replace": ("num_dense_layers", "mlp_layer_types", "moe_layer_freq",
+                              "mlp_only_layers"),
+    "num_dense_layers": ("first_k_dense_replace", "mlp_layer_types"),
+    "n_shared_experts": SHARED_EXPERTS,
+    "num_shared_experts": SHARED_EXPERTS,
+    "shared_intermediate_size": (),
+}  # fmt: skip
+"""Keys that say how many experts are shared and which layers are dense, and others that do."""
+
+_DERIVED = {"hy_v3": {"first_k_dense_replace": 1}}
+"""What a class derives where a file does not say it."""
+
+
+def with_defaults(keys: ConfigKeys, family: str, whole: bool) -> ConfigKeys:
+    """The config with what its class takes for keys that the file leaves out, and a warning.
+
+    Args:
+        keys: the config.
+        family: whose reader reads it.
+        whole: it is the text part of a multimodal config, which leaves out whatever its class
+            takes anyway. Of another config only how many experts are shared and which layers are
+            dense is added; the sizes that it has to state are asked for by name.
+    """
+    defaults = class_defaults(keys.text("model_type")) or class_defaults(family)
+    if not whole:
+        known = defaults | _DERIVED.get(family, {})
+        said = [
+            name
+            for name, others in _STRUCTURE.items()
+            if known.get(name) and keys.has(*EXPERTS) and not keys.has(name, *others)
+        ]
+        taken = {name: known[name] for name in said}
+    else:
+        if keys.has("head_dim", "hidden_size", "num_attention_heads") and "gemma" not in family:
+            # The class derives it from what the file has changed.
+            defaults = {k: v for k, v in defaults.items() if k != "head_dim"}
+        # Whether the head is tied is the wrapper's to say, else the family's.
+        taken = {k: v for k, v in defaults.items() if k not in keys.data}
+        taken.pop("tie_word_embeddings", None)
+        said = [k for k in _SIZES if k in taken]
+    if not taken:
+        return keys
+    found = ConfigKeys(dict(keys.data) | taken, keys.where)
+    if said:
+        listed = ", ".join(f"{name} = {taken[name]}" for name in said)
+        found.warnings.append(f"not in the file, taken from the class default: {listed}")
+    return found
