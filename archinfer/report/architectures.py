@@ -27,6 +27,7 @@ def csv_rows(answer: Answer) -> list[list[Any]]:
 
 
 def architectures(answer: Answer) -> Iterator[doc.Block]:
+    """The architectures as a table, with what needs explaining."""
     designs = answer.architectures
     if not designs:
         where = doc.SHOWN if answer.architectures_wanted else doc.PAGE

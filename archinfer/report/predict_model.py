@@ -73,6 +73,7 @@ def about(row: Row) -> str:
 
 
 def layers_text(row: Row) -> str:
+    """The layers, or both ends of their range."""
     if row.depths is None:
         return f"{row.result.shape.layers:.0f}"
     low, high = row.depths.layers
@@ -88,6 +89,7 @@ def full(row: Row, where: doc.Where) -> Iterator[doc.Block]:
 
 
 def answers(row: Row, where: doc.Where) -> Iterator[doc.Block]:
+    """Speed, layout, nodes and memory; what stops a model that does not fit."""
     p = row.result
     if not p.fits:
         yield doc.Paragraph(f"Does not fit: {p.limit}.", "strong", where)
@@ -203,6 +205,7 @@ def time_table(title: str, time_s: dict[str, float], where: doc.Where = doc.SHOW
 
 
 def changes(p: Prediction, where: doc.Where) -> Iterator[doc.Block]:
+    """What would help most, or what would make it fit."""
     found = p.useful_changes
     if not found:
         return
@@ -221,6 +224,7 @@ def changes(p: Prediction, where: doc.Where) -> Iterator[doc.Block]:
 
 
 def notes(row: Row, where: doc.Where) -> Iterator[doc.Block]:
+    """What to know of the model; pages repeat the warnings."""
     if row.notes:
         yield doc.Items(row.notes, where=where, bullet="- ")
     if row.warnings:
@@ -228,4 +232,5 @@ def notes(row: Row, where: doc.Where) -> Iterator[doc.Block]:
 
 
 def least(p: Prediction) -> str:
+    """The fewest nodes that hold it."""
     return f"{p.min_nodes:.0f}" if math.isfinite(p.min_nodes) else "none"

@@ -19,6 +19,7 @@ MASS_COLOURS = ("#2f6f9f", "#8ab8d9", "#d3e4f1")
 
 
 def speed_cells(region: Region, found: list[Outline]) -> Cells:
+    """Speed of the fastest model of each size inside the region."""
     clip = union(found)
     corners = np.array(clip)
     x, y = (np.geomspace(v.min(), v.max(), GRID + 1) for v in corners.T)
@@ -108,6 +109,7 @@ def density_cells(posterior: Posterior, x: Axis, y: Axis) -> Cells:
 
 
 def clipped(limits: tuple[float, float], axis: Axis) -> tuple[float, float]:
+    """The limits where they lie on the axis; a single value gets some width."""
     low, high = limits
     if low == high:
         low, high = low / 1.025, high * 1.025
