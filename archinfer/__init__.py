@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from archinfer.models import catalogue
     from archinfer.models.architecture import Architecture
     from archinfer.models.checkpoint import load_architecture
-    from archinfer.models.family import FamilyRules, family_shape
+    from archinfer.models.family import FamilyRules, Habits, family_shape
     from archinfer.models.shape import ModelShape
     from archinfer.physics.deployment import Deployment
     from archinfer.solver.answer import Answer
-    from archinfer.solver.question import Habits, Question
+    from archinfer.solver.question import Question
 
     __version__: str
 
@@ -78,12 +78,12 @@ _HOMES = {
     "hardware.profile": ("Hardware",),
     "inference.posterior": ("Posterior",),
     "models.architecture": ("Architecture",),
-    "models.family": ("FamilyRules", "family_shape"),
+    "models.family": ("FamilyRules", "Habits", "family_shape"),
     "models.checkpoint": ("load_architecture",),
     "models.shape": ("ModelShape",),
     "physics.deployment": ("Deployment",),
     "solver.answer": ("Answer",),
-    "solver.question": ("Habits", "Question"),
+    "solver.question": ("Question",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

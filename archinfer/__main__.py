@@ -8,8 +8,6 @@ import signal
 import sys
 from types import FrameType
 
-__all__ = ["run"]
-
 INTERRUPTED = 128 + signal.SIGINT
 
 

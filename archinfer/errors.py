@@ -14,17 +14,6 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "ArchinferError",
-    "FileError",
-    "InputError",
-    "MeasurementError",
-    "UnitError",
-    "UnknownNameError",
-    "nearest",
-    "shorten",
-]
-
 
 class ArchinferError(Exception):
     """Base of all archinfer exceptions; `str()` is one line fit for a terminal."""

@@ -27,8 +27,6 @@ from archinfer.inference.posterior import Posterior
 from archinfer.models.described import DescribedModel, ListedModel
 from archinfer.solver.answer import Answer
 
-__all__ = ["SCHEMAS", "Schema", "json_schema"]
-
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 

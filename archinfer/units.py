@@ -23,17 +23,6 @@ from typing import Final
 
 from archinfer.errors import UnitError, shorten
 
-__all__ = [
-    "DIMENSIONS",
-    "Dimension",
-    "base_unit",
-    "expected",
-    "format_quantity",
-    "parse",
-    "parse_range",
-    "plain_number",
-]
-
 _SMALL: Final = {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "m": 1e-3, "": 1.0}
 _LARGE: Final = {
     "": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,

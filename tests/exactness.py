@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from archinfer.hardware.profile import Hardware
+from archinfer.models.family import Habits
 from archinfer.models.formats import weight_format
 from archinfer.physics.mapping import Placement
 from archinfer.solver.constraints import Candidate, slacks
-from archinfer.solver.question import Habits, Question
+from archinfer.solver.question import Question
 from archinfer.solver.region import Region
 
 EDGE = 1e-6

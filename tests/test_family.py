@@ -10,8 +10,13 @@ from hypothesis import strategies as st
 from archinfer import catalogue
 from archinfer.errors import UnknownNameError
 from archinfer.models.architecture import MoE
-from archinfer.models.family import ATTENTION_KINDS, FamilyRules, attention_rule, family_shape
-from archinfer.solver.question import Habits
+from archinfer.models.family import (
+    ATTENTION_KINDS,
+    FamilyRules,
+    Habits,
+    attention_rule,
+    family_shape,
+)
 
 RULES = FamilyRules()
 

@@ -10,6 +10,7 @@ import pytest
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.comparison import compare_with
 from archinfer.inference.infer import infer
+from archinfer.models.family import Habits
 from archinfer.models.named import read_model
 from archinfer.report.assumptions import assumptions
 from archinfer.report.document import MARKDOWN, PAGE, SCREEN, Items, Paragraph, Where, flat, plain
@@ -24,7 +25,7 @@ from archinfer.report.posterior import (
 )
 from archinfer.report.solve import document
 from archinfer.solver.answer import Answer, answer
-from archinfer.solver.question import Habits, Question
+from archinfer.solver.question import Question
 
 
 @cache

@@ -15,7 +15,7 @@ from archinfer.hardware.profile import Hardware
 from archinfer.inference.comparison import Comparison, compare_with
 from archinfer.inference.infer import infer as infer_from
 from archinfer.inference.posterior import Posterior
-from archinfer.models.family import FamilyRules
+from archinfer.models.family import FamilyRules, Habits
 from archinfer.models.formats import weight_format
 from archinfer.models.named import read_model
 from archinfer.physics.mapping import Layout, read_layout
@@ -34,7 +34,7 @@ from archinfer.question import (
     options as options_of,
 )
 from archinfer.solver.answer import Answer, answer
-from archinfer.solver.question import Habits, Question, nodes_unknown
+from archinfer.solver.question import Question, nodes_unknown
 
 Machine: TypeAlias = Hardware | str | os.PathLike[str]
 """A profile, its name or its path."""

@@ -13,8 +13,7 @@ import numpy as np
 
 from archinfer.calibration.moe.config import MoEConfig
 from archinfer.inference.prior import ClassPrior, Regression, ShapePrior
-from archinfer.models.family import FamilyRules
-from archinfer.solver.question import Habits
+from archinfer.models.family import FamilyRules, Habits
 
 HEAD = 128
 

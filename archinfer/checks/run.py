@@ -36,16 +36,14 @@ from archinfer.models import catalogue
 from archinfer.models.checkpoint import load_architecture
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.physics.decode import speed_at
+from archinfer.question import Range
 from archinfer.record import As, Record
 from archinfer.solver.conflict import conflict
 from archinfer.solver.constraints import constraints
-from archinfer.solver.question import Question, Range
+from archinfer.solver.question import Question
 from archinfer.solver.region import Region
 from archinfer.solver.region import solve as solve_region
 from archinfer.units import format_quantity
-
-__all__ = ["Remark", "Report", "Result", "run", "run_file"]
-
 
 Expectation: TypeAlias = Annotated[
     str,

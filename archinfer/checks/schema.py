@@ -27,8 +27,6 @@ from archinfer.models.formats import kv_format, weight_format
 from archinfer.question import ASKS, LAYERS_MOST, Ask, options
 from archinfer.strict import StrictModel
 
-__all__ = ["Check", "CheckFile", "Expect", "Point", "Solve", "Totals", "read_check_file"]
-
 
 @dataclass(frozen=True)
 class Value:

@@ -22,8 +22,6 @@ from archinfer.cli import (
     validate,
 )
 
-__all__ = ["app", "main"]
-
 COLUMNS_LEAST = 20
 """Narrowest window that is believed: some programs say 0 where they do not know."""
 

@@ -14,8 +14,6 @@ import typer
 from archinfer.errors import FileError, InputError
 from archinfer.question import ASKS, Ask, Use, options
 
-__all__ = ["takes"]
-
 TYPES: dict[str, Any] = {"flag": bool, "integer": int, "pairs": list[str] | None}
 """Types of options that are not texts."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware
     from archinfer.models.architecture import Architecture
 
-__all__ = ["Case", "prepare", "prepare_all"]
-
 ASSUMED_CONTEXT_TOKENS = 1500.0
 """Context where none is published: benchmarks use prompts and answers of about 1,000 tokens
 each, so a decode step sees about 1,500."""

@@ -21,7 +21,8 @@ from archinfer.inference.prior import (
     same_shape,
 )
 from archinfer.models.shape import ModelShape
-from archinfer.solver.question import Question, Range, nodes_unknown
+from archinfer.question import Range
+from archinfer.solver.question import Question, nodes_unknown
 
 QUANTITIES = ("total_params", "active_params", "layers")
 SPECULATIVE_LOW = 1.2

@@ -25,8 +25,6 @@ from archinfer.physics.roofline import roofline_tokens_per_s
 from archinfer.physics.terms import TERMS, TokenTime
 from archinfer.record import Nullable, Quantiles, Record
 
-__all__ = ["BYTES_TERMS", "Ceiling", "Entry", "compare_hardware", "speed_ceiling"]
-
 BYTES_TERMS = ("weights", "kv", "compute")
 """Terms that more or faster memory shortens; what is left of a token's time is latency (the head
 reads bytes as well, but few)."""

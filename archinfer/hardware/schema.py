@@ -30,8 +30,6 @@ from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.question import ACCEPTED_MOST
 from archinfer.strict import NAME_MOST, NAME_PATTERN, StrictModel
 
-__all__ = ["Profile", "profile_of", "read_profile"]
-
 NumberFormat = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]
 GroupSize = Annotated[int, Field(ge=1)]
 

@@ -37,7 +37,8 @@ from archinfer.physics.mapping import Placement
 from archinfer.physics.speculation import speculative_time
 from archinfer.physics.terms import TokenTime
 from archinfer.physics.workload import Traffic, Workload
-from archinfer.solver.question import Question, Range, what_rounds_to
+from archinfer.question import Range
+from archinfer.solver.question import Question, what_rounds_to
 from archinfer.solver.slices import LAYERS_MAX
 
 LAYERS_ASKED_CAP = 4096

@@ -56,7 +56,8 @@ from archinfer.inference.prior import CATALOGUE_PRIOR, ShapePrior
 from archinfer.inference.statistics import DEGREES, quantiles
 from archinfer.models.family import ATTENTION_KINDS, attention_rule
 from archinfer.models.shape import FloatArray
-from archinfer.solver.question import Question, Range
+from archinfer.question import Range
+from archinfer.solver.question import Question
 from archinfer.units import format_range
 
 ESS_FLOOR = 1000.0

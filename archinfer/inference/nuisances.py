@@ -19,7 +19,7 @@ from archinfer.physics.mapping import Placement, widest_group
 from archinfer.physics.placement import fewest
 from archinfer.physics.terms import TokenTime, memory_fraction
 from archinfer.physics.workload import Memory, Workload
-from archinfer.solver.question import Range
+from archinfer.question import Range
 
 SCALE_UNCERTAINTY = 1.2
 """Factor on the variance of the noise for the uncertainty of its own scale: exp(2 s^2) with

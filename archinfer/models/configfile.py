@@ -11,8 +11,6 @@ from typing import Any, NoReturn
 from archinfer.errors import FileError
 from archinfer.models.configkeys import json_kind
 
-__all__ = ["MAX_CONFIG_BYTES", "MAX_CONFIG_DEPTH", "read_json_object"]
-
 MAX_CONFIG_BYTES = 4_000_000
 """Real configs are below 200 kB; weights handed over by mistake are far above."""
 

@@ -15,8 +15,6 @@ from typing import Any
 from archinfer.errors import InputError, shorten
 from archinfer.models.tables import harmless_keys
 
-__all__ = ["ConfigKeys", "brief", "json_kind"]
-
 _MISSING: Any = object()
 
 _SIZE_KEY = re.compile(

@@ -15,14 +15,6 @@ from numpy.typing import NDArray
 from archinfer.errors import UnknownNameError
 from archinfer.models.shape import Cache, LayerGroup, ModelShape, Number
 
-__all__ = [
-    "ATTENTION_KINDS",
-    "AttentionRule",
-    "FamilyRules",
-    "attention_rule",
-    "family_shape",
-]
-
 _ROUTING_STEPS = 2.0
 """Dependent all-reduces that routing adds to a layer: router scores, and their top-k or softmax."""
 

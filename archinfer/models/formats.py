@@ -20,16 +20,6 @@ from functools import lru_cache
 from archinfer.errors import InputError, UnknownNameError
 from archinfer.models.layers.pieces import COMPONENTS
 
-__all__ = [
-    "KV_FORMATS",
-    "WEIGHT_FORMATS",
-    "KvFormat",
-    "WeightFormat",
-    "kv_format",
-    "weight_format",
-    "weight_format_names",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class WeightFormat:

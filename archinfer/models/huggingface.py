@@ -16,8 +16,6 @@ from archinfer.models.readers import ARCHITECTURE_ALIASES, FAMILIES, SAME_AS, Re
 from archinfer.models.storage import store
 from archinfer.models.tables import not_a_decoder
 
-__all__ = ["from_config", "known_families", "load_config"]
-
 _TEXT_SECTIONS = ("text_config", "llm_config", "language_config", "thinker_config")
 
 _NAME_MOST = 100

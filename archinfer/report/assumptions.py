@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from archinfer.models.family import Habits
 from archinfer.report.posterior import speculation_text
 from archinfer.solver.answer import Answer
-from archinfer.solver.question import Habits, Question
+from archinfer.solver.question import Question
 from archinfer.units import format_quantity
 from archinfer.words import compact, counted, span
 

@@ -10,11 +10,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 
+from archinfer.question import Range
 from archinfer.record import As, Ends, Record
 from archinfer.solver.conflict import Conflict, conflict
 from archinfer.solver.constraints import Constraint, constraints
 from archinfer.solver.designs import Design, designs
-from archinfer.solver.question import Question, Range
+from archinfer.solver.question import Question
 from archinfer.solver.region import Bound, Interval, Region, solve
 from archinfer.solver.slices import LAYERS_MAX
 from archinfer.solver.variants import Sensitivity, Variant, sensitivity, spans, variants

@@ -24,8 +24,6 @@ from archinfer.physics.workload import Memory, Traffic, Workload
 from archinfer.record import Record
 from archinfer.solver.question import Question
 
-__all__ = ["HIDDEN_FLOOR", "Candidate", "Constraint", "constraints", "slacks"]
-
 HIDDEN_FLOOR = 128.0
 """Narrowest hidden size of the search: the point where a "model" stops being one."""
 

@@ -28,8 +28,6 @@ from archinfer.solver.question import Question, what_rounds_to
 from archinfer.solver.region import Region, solve
 from archinfer.solver.slices import placements
 
-__all__ = ["Design", "build", "designs", "evaluate", "rounded"]
-
 HEAD_DIM = 128
 WIDTH_STEP = 128
 TOP_K = 8

@@ -19,8 +19,6 @@ from archinfer.models.huggingface import from_config
 from archinfer.solver.designs import Design
 from archinfer.solver.question import Question
 
-__all__ = ["MARK", "config_of", "emit", "predict_arguments"]
-
 MARK = "_archinfer"
 """Key of a config that this module wrote; only files with it are ever replaced."""
 

@@ -16,8 +16,6 @@ from archinfer.models.formats import kv_format, weight_format
 from archinfer.physics.mapping import Layout
 from archinfer.question import NODES_MOST, Range, check_accepted
 
-__all__ = ["Habits", "Question", "Range", "nodes_unknown", "what_rounds_to"]
-
 ANY: Range = (0.0, float("inf"))
 
 POINT_TOLERANCE = 0.025

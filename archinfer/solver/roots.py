@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from archinfer.models.shape import FloatArray
 
-__all__ = ["last_nonnegative"]
-
 Function = Callable[[FloatArray, NDArray[np.intp]], FloatArray]
 
 

@@ -18,8 +18,6 @@ from archinfer.models.layers.pieces import (
 )
 from archinfer.models.shape import Cache
 
-__all__ = ["Attention", "Indexer"]
-
 
 @dataclass(frozen=True, slots=True)
 class Indexer:

@@ -16,8 +16,6 @@ from archinfer.models.layers.pieces import MAX_LAYERS, Piece, size_within
 from archinfer.models.layers.recurrent import GatedDelta, KimiDelta, Lightning
 from archinfer.models.shape import Cache
 
-__all__ = ["FeedForward", "LayerBlock", "Mixer", "Parallel", "Sublayer", "group_layers"]
-
 Mixer: TypeAlias = (
     Attention
     | LatentAttention

@@ -8,8 +8,6 @@ from fractions import Fraction
 
 from archinfer.models.layers.pieces import MAX_EXPERTS, MAX_WIDTH, Piece, need, size_within
 
-__all__ = ["DenseMLP", "MoE"]
-
 
 def _matrices(count: int) -> tuple[str, ...]:
     return ("gate_proj", "up_proj", "down_proj")[-count:]

@@ -19,8 +19,6 @@ from archinfer.models.layers.pieces import (
 )
 from archinfer.models.shape import Cache
 
-__all__ = ["CompressedAttention", "LatentAttention"]
-
 
 @dataclass(frozen=True, slots=True)
 class LatentAttention(Memoryless):

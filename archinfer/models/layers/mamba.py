@@ -17,8 +17,6 @@ from archinfer.models.layers.pieces import (
 )
 from archinfer.models.shape import Cache
 
-__all__ = ["Mamba1", "Mamba2", "RecurrentUnit", "ShortConv"]
-
 
 @dataclass(frozen=True, slots=True)
 class Mamba1(Memoryless):

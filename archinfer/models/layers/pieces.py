@@ -8,24 +8,6 @@ from math import inf
 from archinfer.errors import InputError
 from archinfer.models.shape import Cache
 
-__all__ = [
-    "COMPONENTS",
-    "CONV_STATE_BYTES",
-    "KEPT_COMPONENTS",
-    "MAX_EXPERTS",
-    "MAX_HEADS",
-    "MAX_LAYERS",
-    "MAX_VOCABULARY",
-    "MAX_WIDTH",
-    "MAX_WINDOW",
-    "OUTSIDE_COMPONENTS",
-    "STATE_BYTES",
-    "Memoryless",
-    "Piece",
-    "need",
-    "size_within",
-]
-
 COMPONENTS = (
     "embedding",
     "attention",

@@ -17,8 +17,6 @@ from archinfer.models.layers.pieces import (
 )
 from archinfer.models.shape import Cache
 
-__all__ = ["GatedDelta", "KimiDelta", "Lightning"]
-
 _DELTA_STEPS = (
     "input projection",
     "q/k norm",
