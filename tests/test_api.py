@@ -21,10 +21,10 @@ import pytest
 import archinfer
 from archinfer import Deployment, Hardware, InputError, Question, family_shape, predict, solve
 from archinfer.api import question
+from archinfer.asking import NODES_MOST
 from archinfer.inference.infer import infer
 from archinfer.models.family import FamilyRules
 from archinfer.physics.terms import TERMS
-from archinfer.question import NODES_MOST
 from tests.cli import run
 
 ROOT = Path(__file__).resolve().parent.parent

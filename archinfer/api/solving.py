@@ -9,6 +9,7 @@ from statistics import NormalDist
 from typing import Any, TypeAlias, Unpack
 
 from archinfer import units
+from archinfer.asking import Quantity, Span, read_speculation
 from archinfer.calibration.transfer import apply, read_calibration
 from archinfer.errors import InputError
 from archinfer.hardware.profile import Hardware
@@ -19,20 +20,8 @@ from archinfer.models.family import FamilyRules, Habits
 from archinfer.models.formats import weight_format
 from archinfer.models.named import read_model
 from archinfer.physics.mapping import Layout, read_layout
-from archinfer.question import (
-    ASKS,
-    FOUNDING,
-    Asked,
-    Quantity,
-    Solving,
-    Span,
-    arguments,
-    pairs,
-    read_speculation,
-)
-from archinfer.question import (
-    options as options_of,
-)
+from archinfer.question import ASKS, FOUNDING, Asked, Solving, arguments, pairs
+from archinfer.question import options as options_of
 from archinfer.solver.answer import Answer, answer
 from archinfer.solver.question import Question, nodes_unknown
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from archinfer import api
 from archinfer.api.serving import served
+from archinfer.asking import Range
 from archinfer.checks.schema import (
     Check,
     MemoryBound,
@@ -36,7 +37,6 @@ from archinfer.models import catalogue
 from archinfer.models.checkpoint import load_architecture
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.physics.decode import speed_at
-from archinfer.question import Range
 from archinfer.record import As, Record
 from archinfer.solver.conflict import conflict
 from archinfer.solver.constraints import constraints

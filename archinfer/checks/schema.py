@@ -21,10 +21,11 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from archinfer import files, strict, units
+from archinfer.asking import LAYERS_MOST, Ask
 from archinfer.errors import InputError, UnitError, UnknownNameError
 from archinfer.files import Document, Location
 from archinfer.models.formats import kv_format, weight_format
-from archinfer.question import ASKS, LAYERS_MOST, Ask, options
+from archinfer.question import ASKS, options
 from archinfer.strict import StrictModel
 
 

@@ -11,8 +11,9 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from archinfer.asking import Ask, Use
 from archinfer.errors import FileError, InputError
-from archinfer.question import ASKS, Ask, Use, options
+from archinfer.question import ASKS, options
 
 TYPES: dict[str, Any] = {"flag": bool, "integer": int, "pairs": list[str] | None}
 """Types of options that are not texts."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archinfer.asking import NODES_MOST
 from archinfer.fitting.observations import Observation
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import Cache, FloatArray, LayerGroup, ModelShape, Number
@@ -16,7 +17,6 @@ from archinfer.physics.decode import decode_time
 from archinfer.physics.mapping import Placement
 from archinfer.physics.placement import candidates, fewest_nodes
 from archinfer.physics.workload import Traffic, Workload
-from archinfer.question import NODES_MOST
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from archinfer.asking import Range
 from archinfer.hardware.profile import Hardware
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.infer import infer
@@ -21,7 +22,6 @@ from archinfer.inference.prior import (
     same_shape,
 )
 from archinfer.models.shape import ModelShape
-from archinfer.question import Range
 from archinfer.solver.question import Question, nodes_unknown
 
 QUANTITIES = ("total_params", "active_params", "layers")

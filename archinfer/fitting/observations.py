@@ -17,11 +17,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from archinfer import files, strict
+from archinfer.asking import SPEED_MOST
 from archinfer.errors import FileError, InputError, UnknownNameError, nearest
 from archinfer.files import Document
 from archinfer.models import catalogue, checkpoint
 from archinfer.models.architecture import Architecture
-from archinfer.question import SPEED_MOST
 
 _YEAR = 4
 """Characters of a date that is a year alone."""

@@ -23,11 +23,11 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from archinfer import files, strict, units
+from archinfer.asking import ACCEPTED_MOST
 from archinfer.errors import UnitError, nearest
 from archinfer.files import Document
 from archinfer.hardware.figures import KEYS, SYNC, TABLES, USUAL_SOFTWARE, Figure, Key, key_of
 from archinfer.hardware.speculation_law import SpeculationLaw
-from archinfer.question import ACCEPTED_MOST
 from archinfer.strict import NAME_MOST, NAME_PATTERN, StrictModel
 
 NumberFormat = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]

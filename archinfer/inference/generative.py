@@ -12,6 +12,7 @@ from typing import cast
 import numpy as np
 from scipy.special import ndtr
 
+from archinfer.asking import Range
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.batch import Batch
 from archinfer.inference.importance import Index, Space
@@ -37,7 +38,6 @@ from archinfer.physics.mapping import Placement
 from archinfer.physics.speculation import speculative_time
 from archinfer.physics.terms import TokenTime
 from archinfer.physics.workload import Traffic, Workload
-from archinfer.question import Range
 from archinfer.solver.question import Question, what_rounds_to
 from archinfer.solver.slices import LAYERS_MAX
 

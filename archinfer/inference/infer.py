@@ -39,6 +39,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import stdtr
 
+from archinfer.asking import Range
 from archinfer.errors import InputError
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.batch import Batch, resampled
@@ -56,7 +57,6 @@ from archinfer.inference.prior import CATALOGUE_PRIOR, ShapePrior
 from archinfer.inference.statistics import DEGREES, quantiles
 from archinfer.models.family import ATTENTION_KINDS, attention_rule
 from archinfer.models.shape import FloatArray
-from archinfer.question import Range
 from archinfer.solver.question import Question
 from archinfer.units import format_range
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from archinfer.asking import Range
 from archinfer.hardware.profile import Hardware
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.importance import Index
@@ -19,7 +20,6 @@ from archinfer.physics.mapping import Placement, widest_group
 from archinfer.physics.placement import fewest
 from archinfer.physics.terms import TokenTime, memory_fraction
 from archinfer.physics.workload import Memory, Workload
-from archinfer.question import Range
 
 SCALE_UNCERTAINTY = 1.2
 """Factor on the variance of the noise for the uncertainty of its own scale: exp(2 s^2) with

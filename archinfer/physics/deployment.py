@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from archinfer.asking import check_accepted
 from archinfer.errors import InputError
 from archinfer.models.formats import kv_format, weight_format
 from archinfer.models.shape import Number
 from archinfer.physics.mapping import Layout, Placement
-from archinfer.question import check_accepted
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from archinfer.asking import DRAFTS_MOST
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.decode import decode_time
 from archinfer.physics.mapping import Placement
 from archinfer.physics.workload import Workload
-from archinfer.question import DRAFTS_MOST
 
 DRAFTS = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, DRAFTS_MOST])
 """Numbers of drafted tokens that a service chooses from."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 
-from archinfer.question import Range
+from archinfer.asking import Range
 from archinfer.record import As, Ends, Record
 from archinfer.solver.conflict import Conflict, conflict
 from archinfer.solver.constraints import Constraint, constraints

@@ -9,9 +9,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from archinfer.asking import NODES_MOST
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, Number
-from archinfer.question import NODES_MOST
 from archinfer.record import Nullable, Record
 from archinfer.solver.constraints import Candidate, Constraint, constraints
 from archinfer.solver.question import Question

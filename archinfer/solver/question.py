@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from archinfer.asking import NODES_MOST, Range, check_accepted
 from archinfer.errors import InputError, UnknownNameError
 from archinfer.hardware.figures import USUAL_SOFTWARE
 from archinfer.hardware.profile import Hardware
 from archinfer.models.family import FamilyRules, Habits, attention_rule
 from archinfer.models.formats import kv_format, weight_format
 from archinfer.physics.mapping import Layout
-from archinfer.question import NODES_MOST, Range, check_accepted
 
 ANY: Range = (0.0, float("inf"))
 
