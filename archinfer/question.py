@@ -373,6 +373,9 @@ def pairs(name: str, value: Any, example: str) -> list[tuple[str, Any]]:
 
     Raises:
         InputError: a text without both.
+
+    >>> pairs("set", "link.latency=2 us", "link.latency='2 us'")
+    [('link.latency', '2 us')]
     """
     if isinstance(value, Mapping):
         return list(value.items())
