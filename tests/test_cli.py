@@ -26,6 +26,7 @@ LIGHT_OWN = {
     "archinfer.__main__",
     "archinfer.cli.main",
     "archinfer.errors",
+    "archinfer.asking",
     "archinfer.question",
     "archinfer.units",
     "archinfer.cli.usage",
