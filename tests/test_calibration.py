@@ -36,12 +36,15 @@ from archinfer.calibration.fit import CONSTANTS, fit_machine, pass_time, predict
 from archinfer.calibration.host import Ceilings, Host, profile_data, profile_hardware, profile_text
 from archinfer.calibration.measure import Settings
 from archinfer.calibration.moe import Counters, Decoder, MoEConfig, Weights
+from archinfer.calibration.moe.decoder import PASS_TOKENS
+from archinfer.calibration.prefill import prompt_flops
 from archinfer.calibration.scaled import HEAD
 from archinfer.calibration.transfer import apply, read_calibration
 from archinfer.cli.progress import progress
 from archinfer.errors import FileError, InputError, MeasurementError
 from archinfer.hardware.figures import KEYS
 from archinfer.hardware.profile import Hardware
+from archinfer.hardware.schema import read_profile
 from archinfer.physics.decode import decode_time
 from archinfer.physics.mapping import Placement
 from archinfer.physics.workload import Traffic, Workload, experts_hit
@@ -101,6 +104,14 @@ class FakeBench:
 
     def matmul_flops_per_s(self) -> float:
         return FLOPS
+
+    def prefill_s(self, config: MoEConfig, tokens: int, seed: int) -> float:
+        seconds = prompt_flops(config, tokens) / (0.5 * FLOPS)
+        self.clock += seconds
+        return seconds
+
+    def product_flops_per_s(self, tokens: int, outputs: int, inputs: int) -> float:
+        return (0.5 if tokens == PASS_TOKENS else 0.25) * FLOPS
 
     def experts_hit(self, config: MoEConfig, batch: int, steps: int, seed: int) -> float:
         return float(experts_hit(0.8 * config.experts, config.experts_per_token, batch))
@@ -467,6 +478,37 @@ def test_a_target_that_cannot_be_written_is_refused_before_anything_is_timed(
     assert done.code == 2 and fake.built_bytes == []
 
 
+# ------------------------------------------------------------------------------------ prefill
+
+
+def test_prompts_and_products_are_parts_of_the_peak(saved: str) -> None:
+    found = calibrate(Settings(quick=True), FakeBench()).prefill
+    assert {p.prompt_tokens for p in found.prompts} == {512, 2048}
+    assert found.efficiency == pytest.approx(0.5) and found.log_sd == pytest.approx(0.0, abs=1e-9)
+    assert 0.25 < found.product_efficiency < 0.5 and found.product_log_sd > 0.1
+    section = read_profile(saved).prefill
+    assert section is not None and section.efficiency == pytest.approx(0.5)
+    assert len(section.products) == len(found.products)
+
+
+@pytest.mark.parametrize("moe", [False, True])
+def test_the_arithmetic_of_a_prompt_is_what_the_decoder_counts(moe: bool) -> None:
+    config = TINY if moe else MoEConfig(256, 64, 2, 2, 1, 32, intermediate_size=96)
+    count = Counters()
+    # One token at a time sees what a causal mask lets it see.
+    reader = Decoder(Weights.random(config), max_tokens=24, pass_tokens=1)
+    reader.prefill(np.zeros((1, 24), dtype=int), count)
+    assert prompt_flops(config, 24) == pytest.approx(count.total.flops, rel=1e-9)
+
+
+def test_the_real_bench_reads_prompts_and_multiplies() -> None:
+    bench = HostBench()
+    assert bench.prefill_s(TINY, 16, 0) > 0.0
+    assert bench.prefill_s(TINY, 16, 0) > 0.0
+    assert bench.product_flops_per_s(8, 64, 32) > 1e6
+    bench.free()
+
+
 # ------------------------------------------------------------------ routing and what carries over
 
 
@@ -693,7 +735,9 @@ def test_the_real_machine_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibration_run, "HELDOUT_MEDIAN", np.inf)
     monkeypatch.setattr(calibration_run, "HELDOUT_WORST", np.inf)
     found = calibrate(
-        Settings(memory_bytes=4e8, rounds_s=0.0, bandwidth_s=0.0, points=tuple(points))
+        Settings(
+            memory_bytes=4e8, rounds_s=0.0, bandwidth_s=0.0, prompts_s=0.0, points=tuple(points)
+        )
     )
     assert len(found.run.fitted.points) == 7 and len(found.run.heldout.points) == 2
     assert (

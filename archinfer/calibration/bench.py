@@ -19,7 +19,8 @@ from archinfer.calibration.design import BITS, ROOM_TOKENS, Point
 from archinfer.calibration.moe.ceilings import buffer, read_kernels
 from archinfer.calibration.moe.config import MoEConfig
 from archinfer.calibration.moe.counters import Counters
-from archinfer.calibration.moe.decoder import Decoder
+from archinfer.calibration.moe.decoder import PASS_TOKENS, Decoder
+from archinfer.calibration.moe.linear import linear
 from archinfer.calibration.moe.weights import Array, Weights
 from archinfer.calibration.threads import blas_threads
 
@@ -32,6 +33,7 @@ EVICT_BYTES = 300e6
 of a model much larger than the caches do."""
 
 MATMUL = 1024
+PRODUCT_MACS = 1e8
 ROUTING_PROMPT = 8
 
 
@@ -67,6 +69,14 @@ class Bench(Protocol):
         """Speed of one matrix product."""
         ...
 
+    def prefill_s(self, config: MoEConfig, tokens: int, seed: int) -> float:
+        """Seconds of reading a prompt; the model is built the first time."""
+        ...
+
+    def product_flops_per_s(self, tokens: int, outputs: int, inputs: int) -> float:
+        """Speed of so many tokens times a weight matrix, as the decoder multiplies them."""
+        ...
+
     def experts_hit(self, config: MoEConfig, batch: int, steps: int, seed: int) -> float:
         """Distinct experts of one layer that a batch used, mean over layers and steps."""
         ...
@@ -85,6 +95,7 @@ class HostBench:
 
     def __init__(self) -> None:
         self._decoders: dict[Point, Decoder] = {}
+        self._readers: dict[tuple[MoEConfig, int], Decoder] = {}
         self._buffer: Array | None = None
         self._at = 0
         self._part: Array = np.empty((0, 0, 0), dtype=np.float32)
@@ -170,6 +181,36 @@ class HostBench:
         seconds = _seconds(lambda: np.matmul(self._matrix, self._matrix, out=self._product))
         return 2.0 * MATMUL**3 / seconds
 
+    def prefill_s(self, config: MoEConfig, tokens: int, seed: int) -> float:
+        """One prompt of random tokens, into an empty cache."""
+        rng = np.random.default_rng(seed)
+        prompt = rng.integers(config.vocab_size, size=(1, tokens))
+        if (config, tokens) not in self._readers:
+            reader = Decoder(Weights.random(config, seed), max_tokens=tokens)
+            reader.prefill(prompt[:, :PASS_TOKENS])
+            self._readers[config, tokens] = reader
+        reader = self._readers[config, tokens]
+        reader.reset()
+        return _seconds(lambda: reader.prefill(prompt))
+
+    def product_flops_per_s(self, tokens: int, outputs: int, inputs: int) -> float:
+        """Repeated for about a hundred million multiply-accumulates."""
+        x = np.ones((tokens, inputs), dtype=np.float32)
+        weight = np.ones((outputs, inputs), dtype=np.float32)
+        out, scratch = (
+            np.empty((tokens, outputs), np.float32),
+            np.empty(tokens * outputs, np.float32),
+        )
+        macs = tokens * outputs * inputs
+        times = max(round(PRODUCT_MACS / macs), 1)
+
+        def repeated() -> None:
+            for _ in range(times):
+                linear(x, weight, out, scratch)
+
+        linear(x, weight, out, scratch)
+        return 2.0 * macs * times / _seconds(repeated)
+
     def experts_hit(self, config: MoEConfig, batch: int, steps: int, seed: int) -> float:
         """Counted by the router while `batch` random prompts are continued."""
         rng = np.random.default_rng(seed)
@@ -188,6 +229,7 @@ class HostBench:
     def free(self) -> None:
         """Drop all models."""
         self._before.clear()
+        self._readers.clear()
         self._decoders.clear()
         gc.collect()
 

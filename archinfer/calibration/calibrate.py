@@ -22,6 +22,7 @@ from archinfer.calibration.measure import (
     BANDWIDTH,
     BLIND,
     BUILDING,
+    PREFILL,
     ROUTING,
     TIMING,
     Progress,
@@ -32,6 +33,7 @@ from archinfer.calibration.measure import (
     silent,
 )
 from archinfer.calibration.moe import Counters, Decoder, MoEConfig, Weights
+from archinfer.calibration.prefill import Prefill, measure_prefill
 from archinfer.calibration.transfer import Transferable
 from archinfer.hardware.profile import Hardware
 from archinfer.physics.workload import experts_hit
@@ -106,6 +108,7 @@ class Calibration(Record):
         "decode_bandwidth_fraction=bandwidth.fraction",
         "decode_bandwidth=bandwidth",
         "routing",
+        "prefill",
         "transferable=transferable.rows",
         "skipped",
         "blind",
@@ -115,6 +118,7 @@ class Calibration(Record):
     """Timed shapes and fitted constants."""
     bandwidth: Bandwidth
     routing: Routing
+    prefill: Prefill
     transferable: Transferable
     skipped: tuple[str, ...]
     """shapes that the memory budget left out"""
@@ -141,7 +145,13 @@ def phases(settings: Settings, blind_cases: int) -> dict[str, float]:
         blind_cases: models of the blind test that follows; 0: none.
     """
     rounds_s, bandwidth_s = settings.times_s
-    takes = {BUILDING: BUILD_S, TIMING: rounds_s, ROUTING: 2.0, BANDWIDTH: BUILD_S + bandwidth_s}
+    takes = {
+        BUILDING: BUILD_S,
+        TIMING: rounds_s,
+        ROUTING: 2.0,
+        PREFILL: settings.prefill_s,
+        BANDWIDTH: BUILD_S + bandwidth_s,
+    }
     if blind_cases:
         group_s = QUICK_S if settings.quick else FULL_S
         takes[BLIND] = -(-blind_cases // GROUP_CASES) * (BUILD_S + group_s)
@@ -168,6 +178,8 @@ def calibrate(
         run = run_shapes(machine, design.points, (), settings, settings.times_s[0], progress)
         progress(ROUTING, 0.0)
         routing = count_routing(machine, 4 if settings.quick else 16, settings.seed)
+        progress(PREFILL, 0.0)
+        prefill = measure_prefill(machine, settings, progress)
         progress(BANDWIDTH, 0.0)
         bandwidth = measure_bandwidth(machine, settings, design.buffer_bytes, progress)
     transferable = Transferable(
@@ -178,11 +190,15 @@ def calibrate(
         model_error=run.spread,
         source=f"{settings.command}, {run.host.date}, {run.host.cores} cores of {run.host.cpu}",
     )
-    data = dict(run.data) | {"calibration": transferable.to_data()}
+    data = dict(run.data) | {
+        "calibration": transferable.to_data(),
+        "prefill": prefill.to_data(transferable.source),
+    }
     return Calibration(
         run,
         bandwidth,
         routing,
+        prefill,
         transferable,
         tuple(p.name for p in design.skipped),
         settings,

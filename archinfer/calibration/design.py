@@ -36,12 +36,7 @@ class Point:
     @property
     def name(self) -> str:
         """Short description, for people."""
-        c = self.config
-        ffn = f"{c.experts} experts, top {c.experts_per_token}" if c.moe_layers else "dense"
-        return (
-            f"{c.layers} layers x {c.hidden_size}, {ffn}, context {self.context_tokens}, "
-            f"batch {self.batch}"
-        )
+        return f"{self.config.name}, context {self.context_tokens}, batch {self.batch}"
 
     @property
     def shape(self) -> ModelShape:
@@ -194,6 +189,18 @@ def bandwidth_config(memory_bytes: float, quick: bool) -> MoEConfig:
         if model_bytes(config) + OVERHEAD_BYTES <= 0.75 * memory_bytes:
             return config
     return _moe(1024, 1, 1024, 3, 2, kv_heads=4)
+
+
+def prefill_configs(memory_bytes: float) -> tuple[MoEConfig, ...]:
+    """The models whose prompts are timed: dense, few large experts, many small ones; fewer where
+    the budget asks for it."""
+    wanted = (
+        MoEConfig(VOCAB, 768, 2, 12, 4, 64, intermediate_size=2304),
+        _moe(1024, 1, 1024, 4, 2, kv_heads=4),
+        _moe(640, 2, 192, 12, 6, shared=4),
+    )
+    most = (memory_bytes - OVERHEAD_BYTES) / 2.0
+    return tuple(c for c in wanted if model_bytes(c) <= most) or wanted[:1]
 
 
 def routing_config() -> MoEConfig:

@@ -29,6 +29,7 @@ BUILDING = "building models"
 TIMING = "timing decode steps"
 ROUTING = "counting experts"
 BANDWIDTH = "decode against read bandwidth"
+PREFILL = "reading prompts"
 BLIND = "blind test"
 
 HELDOUT_MEDIAN = 0.10
@@ -64,8 +65,16 @@ class Settings:
     """Seconds for the rounds of shapes; None: as quick or full."""
     bandwidth_s: float | None = None
     """Seconds for the decode-bandwidth model; None: as quick or full."""
+    prompts_s: float | None = None
+    """Seconds for prompts and their products; None: as quick or full."""
     points: tuple[Point, ...] | None = None
     """Another design."""
+
+    @property
+    def prefill_s(self) -> float:
+        """Seconds for prompts."""
+        default = 4.0 if self.quick else 15.0
+        return default if self.prompts_s is None else self.prompts_s
 
     @property
     def times_s(self) -> tuple[float, float]:

@@ -18,7 +18,7 @@ BLIND_CASES = 20
 
 def calibrate(
     quick: Annotated[
-        bool, typer.Option("--quick", help="About 20 seconds instead of about 2 minutes.")
+        bool, typer.Option("--quick", help="About 25 seconds instead of about 2 minutes.")
     ] = False,
     memory: Annotated[
         str, typer.Option(help="Most memory to take; shapes that do not fit are left out.")

@@ -203,6 +203,39 @@ class Calibration(StrictModel):
     source: Text
 
 
+Share = Annotated[float, Field(gt=0, strict=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Prompt(StrictModel):
+    """One prompt through one model."""
+
+    model: Text
+    tokens: Count
+    efficiency: Share
+
+
+class Product(StrictModel):
+    """One shape of matrix product: tokens times a matrix of outputs x inputs."""
+
+    tokens: Count
+    outputs: Count
+    inputs: Count
+    efficiency: Share
+
+
+class Prefill(StrictModel):
+    """How fast prompts are read, as parts of the peak of matrix products."""
+
+    efficiency: Share = Field(description="of whole prompts, geometric mean")
+    log_sd: LogSd = Field(description="its spread over prompts and models, natural logarithm")
+    product_efficiency: Share = Field(description="of the matrix products alone, geometric mean")
+    product_log_sd: LogSd = Field(description="its spread over shapes, natural logarithm")
+    prompts: list[Prompt]
+    products: list[Product]
+    source: Text
+
+
 class Speculation(StrictModel):
     """Speculative decoding as the services of this hardware use it."""
 
@@ -251,6 +284,7 @@ class Profile(StrictModel):
     software: dict[Text, Software] | None = None
     fit: Fit | None = None
     calibration: Calibration | None = None
+    prefill: Prefill | None = None
 
     def figures(self) -> Iterator[Figure]:
         """Every figure, in the order of the file format."""

@@ -110,6 +110,16 @@ def tables(found: Calibration) -> Iterator[doc.Table]:
         (f"{b.batch}", f"{b.experts_hit:.1f}", f"{b.even:.1f}") for b in routing.batches
     ]
     yield table(title, ["batch", "counted", "even routing"], batches, "rrr")
+    headings = ["what", "tokens", "tokens/s", "of the peak"]
+    prompts: list[Sequence[str]] = [
+        (p.name, f"{p.prompt_tokens:,}", f"{p.tokens_per_s:,.4g}", f"{p.efficiency:.0%}")
+        for p in found.prefill.prompts
+    ]
+    products: list[Sequence[str]] = [
+        (f"product with {p.outputs:,} x {p.inputs:,}", f"{p.tokens}", "", f"{p.efficiency:.0%}")
+        for p in found.prefill.products
+    ]
+    yield table("Prompts, and the matrix products in them", headings, prompts + products, "lrrr")
     title = "What carries over to other hardware (solve --calibration FILE)"
     carried: list[Sequence[str]] = [
         (r.name, f"{r.value:.3g}", "yes" if r.used else "no", r.text)

@@ -119,6 +119,12 @@ class MoEConfig:
         return cls(**values)  # type: ignore[arg-type]
 
     @property
+    def name(self) -> str:
+        """Short description, for people."""
+        kind = f"{self.experts} experts, top {self.experts_per_token}" if self.experts else "dense"
+        return f"{self.layers} layers x {self.hidden_size}, {kind}"
+
+    @property
     def dense_layers(self) -> int:
         """Layers with one SwiGLU block and no router; they come first."""
         return self.first_dense_layers if self.experts else self.layers

@@ -1,0 +1,170 @@
+"""Prefill, measured: prompts through the decoder, and the matrix products that they consist of.
+
+A prompt goes through the layers PASS_TOKENS tokens at a time, so almost all of its time is
+arithmetic: products of so many tokens with each matrix, and attention. Each shape of product is
+timed by itself beside the prompts, in turns with the square product that is the peak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from archinfer.calibration.bench import Bench, low
+from archinfer.calibration.design import prefill_configs
+from archinfer.calibration.measure import PREFILL, Progress, Settings, silent
+from archinfer.calibration.moe.config import MoEConfig
+from archinfer.calibration.moe.decoder import PASS_TOKENS
+from archinfer.physics.workload import Traffic, flops
+from archinfer.record import Record
+
+PROMPTS = (512, 2048)
+"""Tokens of the prompts that are timed."""
+ROUNDS_LEAST = 2
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Product(Record):
+    """One shape of matrix product: tokens times a weight matrix."""
+
+    tokens: int
+    outputs: int
+    inputs: int
+    flops_per_s: float
+    efficiency: float
+    """of the square matrix product"""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Prompt(Record):
+    """One prompt through one model."""
+
+    name: str
+    prompt_tokens: int
+    seconds: float
+    tokens_per_s: float
+    efficiency: float
+    """arithmetic of the prompt over time, of the square matrix product"""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Prefill(Record):
+    """Prompts and the matrix products in them, against the square matrix product."""
+
+    KEYS = ("efficiency", "log_sd", "prompts", "product_efficiency", "product_log_sd", "products")
+
+    prompts: tuple[Prompt, ...]
+    products: tuple[Product, ...]
+
+    @property
+    def efficiency(self) -> float:
+        """geometric mean over prompts"""
+        return _geometric([p.efficiency for p in self.prompts])[0]
+
+    @property
+    def log_sd(self) -> float:
+        """its spread over prompts and models, natural logarithm"""
+        return _geometric([p.efficiency for p in self.prompts])[1]
+
+    @property
+    def product_efficiency(self) -> float:
+        """geometric mean over the shapes of products"""
+        return _geometric([p.efficiency for p in self.products])[0]
+
+    @property
+    def product_log_sd(self) -> float:
+        """its spread over shapes, natural logarithm"""
+        return _geometric([p.efficiency for p in self.products])[1]
+
+    def to_data(self, source: str) -> dict[str, Any]:
+        """The profile's section `prefill`."""
+        return {
+            "efficiency": _rounded(self.efficiency),
+            "log_sd": _rounded(self.log_sd),
+            "product_efficiency": _rounded(self.product_efficiency),
+            "product_log_sd": _rounded(self.product_log_sd),
+            "prompts": [
+                {"model": p.name, "tokens": p.prompt_tokens, "efficiency": _rounded(p.efficiency)}
+                for p in self.prompts
+            ],
+            "products": [
+                {
+                    "tokens": p.tokens,
+                    "outputs": p.outputs,
+                    "inputs": p.inputs,
+                    "efficiency": _rounded(p.efficiency),
+                }
+                for p in self.products
+            ],
+            "source": source,
+        }
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def _geometric(values: list[float]) -> tuple[float, float]:
+    """Geometric mean, and standard deviation of the logarithm."""
+    logs = np.log(values)
+    return float(np.exp(logs.mean())), float(logs.std(ddof=1)) if len(logs) > 1 else 0.0
+
+
+def prompt_flops(config: MoEConfig, tokens: int) -> float:
+    """Arithmetic of a prompt: its layers, each token over the half of the prompt that it sees on
+    average, and the head once."""
+    shape = config.shape()
+    traffic = Traffic(context_tokens=(tokens + 1) / 2.0)
+    layers = sum(float(g.count * flops(g, traffic)) for g in shape.groups)
+    return tokens * layers + 2.0 * float(shape.head_params)
+
+
+def product_shapes(config: MoEConfig) -> Iterator[tuple[int, int, int]]:
+    """(tokens, outputs, inputs) of every product in one pass of a prompt, each shape once."""
+    c, hidden = config, config.hidden_size
+    yield PASS_TOKENS, (c.heads + 2 * c.kv_heads) * c.head_dim, hidden
+    yield PASS_TOKENS, hidden, c.heads * c.head_dim
+    if c.dense_layers:
+        yield PASS_TOKENS, 2 * c.intermediate_size, hidden
+        yield PASS_TOKENS, hidden, c.intermediate_size
+    if c.moe_layers:
+        each = max(round(PASS_TOKENS * c.experts_per_token / c.experts), 1)
+        yield each, 2 * c.moe_intermediate_size, hidden
+        yield each, hidden, c.moe_intermediate_size
+
+
+def measure_prefill(bench: Bench, settings: Settings, tell: Progress = silent) -> Prefill:
+    """Time prompts and products in turns.
+
+    Args:
+        bench: opened, with no models.
+        settings: time and seed.
+        tell: told how far it is.
+    """
+    configs = prefill_configs(settings.memory_bytes)
+    asked = [(config, tokens) for config in configs for tokens in PROMPTS]
+    shapes = list(dict.fromkeys(shape for config in configs for shape in product_shapes(config)))
+    prompts: dict[tuple[MoEConfig, int], list[float]] = {key: [] for key in asked}
+    products: dict[tuple[int, int, int], list[float]] = {shape: [] for shape in shapes}
+    peaks: list[float] = []
+    start, rounds, budget_s = bench.now(), 0, settings.prefill_s
+    while rounds < ROUNDS_LEAST or bench.now() - start < budget_s:
+        for config, tokens in asked:
+            prompts[config, tokens].append(bench.prefill_s(config, tokens, settings.seed))
+        for shape in shapes:
+            products[shape].append(1.0 / bench.product_flops_per_s(*shape))
+        peaks.append(1.0 / bench.matmul_flops_per_s())
+        rounds += 1
+        spent = (bench.now() - start) / budget_s if budget_s > 0.0 else 1.0
+        tell(PREFILL, min(spent, rounds / ROUNDS_LEAST, 1.0))
+    bench.free()
+    peak = 1.0 / low(peaks)
+    timed = [(*key, low(times)) for key, times in prompts.items()]
+    rates = [(shape, 1.0 / low(inverse)) for shape, inverse in products.items()]
+    return Prefill(
+        tuple(Prompt(c.name, n, s, n / s, prompt_flops(c, n) / s / peak) for c, n, s in timed),
+        tuple(Product(*shape, rate, rate / peak) for shape, rate in rates),
+    )
