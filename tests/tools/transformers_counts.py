@@ -42,7 +42,8 @@ def read(config: dict[str, Any]) -> Any:
     """A config as the library reads it, the text part of a multimodal one."""
     found = AutoConfig.for_model(**config)
     text = found.get_text_config(decoder=True)
-    return found if type(found) in MODEL_FOR_CAUSAL_LM_MAPPING else text
+    inside = text is not found and type(text) in MODEL_FOR_CAUSAL_LM_MAPPING
+    return text if inside or type(found) not in MODEL_FOR_CAUSAL_LM_MAPPING else found
 
 
 def main() -> None:

@@ -30,8 +30,6 @@ from archinfer.models.readers.common import (
 )
 from archinfer.models.readers.style import Style
 
-_WIDTH = ("intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim")
-
 _POSITIONS = ("n_positions", "max_position_embeddings")
 
 
@@ -181,7 +179,7 @@ def read_phi(keys: ConfigKeys) -> Reading:
     if keys.flag("qk_layernorm"):
         norms = Piece("norm", 4 * attention.head_dim, vector=True)
         attention = replace(attention, extra=(norms,))
-    dense = DenseMLP(keys.integer(*_WIDTH, default=4 * hidden), 2, True)
+    dense = DenseMLP(keys.integer("intermediate_size"), 2, True)
     blocks = _layers(layers, attention, dense, style, 1)
     return replace(make_reading(keys, blocks, hidden, vocab, style), head_bias=True)
 

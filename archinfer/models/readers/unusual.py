@@ -139,6 +139,8 @@ def read_zamba2(keys: ConfigKeys) -> Reading:
     hidden, layers, vocab = read_core(keys, Style())
     heads = keys.integer("n_mamba_heads", default=8)
     inner = keys.integer("mamba_expand", default=2) * hidden
+    if inner % heads:
+        raise keys.refuse(f"n_mamba_heads {heads} does not divide the inner width {inner}")
     keys.ignore("mamba_headdim", "kv_channels", "hybrid_layer_ids", "num_query_groups")
     keys.ignore("use_mem_rope", "use_long_context", "use_mem_eff_path", "attention_hidden_size")
     keys.only("add_bias_linear", False)
