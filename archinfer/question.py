@@ -56,7 +56,11 @@ _NODES: Final[dict[str, Any]] = {
 }
 _PROFILE = Use("Profile: a name (archinfer hardware list) or a YAML file.", "wse-3")
 _KIND = Use("Its attention: gqa, mqa, mla.", "gqa")
-_OWN_FORMAT = Use("Weight format. Default: the one the model comes in (bf16 for totals).")
+_OWN_FORMAT = Use(
+    "Weight format, as int4 or int4,embedding=int8,head=bf16. Default: the one the model comes in "
+    "(bf16 for totals)."
+)
+_OWN_CACHE = Use("KV-cache format. Default: the one the model's file states, else bf16.")
 _USERS = Use("Users served at once.", "1")
 _SET = Use("Set a figure of the profile, as link.latency='2 us'.")
 _GAIN = "Accepted tokens a pass, as 1 (none) or 1:3."

@@ -12,8 +12,11 @@ import pytest
 
 from archinfer import catalogue
 from archinfer.errors import FileError, InputError
+from archinfer.forward.predict import predict
+from archinfer.hardware.profile import Hardware
 from archinfer.models.checkpoint import load_architecture
 from archinfer.models.named import read_model
+from archinfer.physics.deployment import Deployment
 
 CASES = Path(__file__).parent / "fixtures" / "cases"
 BASE = json.loads((CASES / "22-sidecar" / "config.json").read_text())
@@ -314,3 +317,15 @@ def test_parts_of_a_gguf(tmp_path: Path) -> None:
          {"general.architecture": "llama", "split.count": 2}, {})  # fmt: skip
     with pytest.raises(FileError, match=r"x-00002-of-00002\.gguf is not beside it"):
         load_architecture(str(tmp_path))
+
+
+def test_predict_takes_the_cache_format_that_the_file_states() -> None:
+    model = load_architecture(str(CASES / "22-sidecar"))
+    hardware = Hardware.load("h100-sxm")
+    found = predict(model, hardware, changes=False)
+    assert found.deployment.kv == "fp8"
+    assert float(found.memory.kv) == 8000 * model.kv_bytes_per_token() / 2
+    wide = predict(model, hardware, Deployment(kv="bf16"), changes=False)
+    assert float(wide.memory.kv) == 2 * float(found.memory.kv)
+    plain = predict(catalogue.load("llama-3.1-8b"), hardware, changes=False)
+    assert plain.deployment.kv == "bf16"

@@ -140,7 +140,7 @@ def served(profile: Hardware, nodes: Quantity | None, asked: Mapping[str, Any]) 
         context_tokens=ASKS["context"].count("context", asked["context"]),
         concurrency=ASKS["concurrency"].count("concurrency", asked["concurrency"]),
         weights=None if weights is None else weight_format(weights).name,
-        kv=kv_format(asked["kv"]).name,
+        kv="" if asked["kv"] is None else kv_format(asked["kv"]).name,
         accepted_low=low,
         accepted_high=high,
         draft_tokens=drafts,

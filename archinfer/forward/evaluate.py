@@ -71,6 +71,9 @@ def evaluate(
     model: Architecture | ModelShape, hardware: Hardware, deployment: Deployment
 ) -> Prediction:
     """The one evaluation of a model on a deployment; arguments as those of `predict`."""
+    if not deployment.kv:
+        stated = model.stored.kv if isinstance(model, Architecture) else None
+        deployment = deployment.with_(kv=stated or "bf16")
     workload, weights = workload_of(model, deployment)
     sizes = {np.shape(v) for v in _numbers(workload.shape, deployment.mapping)} - {()}
     if sizes:

@@ -139,7 +139,7 @@ def read_recipe(keys: ConfigKeys) -> Recipe:
         own_formats = {} if own is None else {"experts": own}
         rules = Rules([(modules or [], None), *listed], section.where)
         if recipe.kv is not None:
-            keys.notes.append(f"the file states a KV cache in {recipe.kv} (--kv sets the format)")
+            keys.notes.append(f"the file states a KV cache in {recipe.kv} (--kv sets another)")
     except NotKnown as reason:
         return replace(recipe, refused=str(reason))
     covers, whole = recipe.covers, False

@@ -22,7 +22,7 @@ class Deployment:
         context_tokens: tokens of context whose keys and values a decode step sees.
         concurrency: sequences served at once; each keeps its own KV cache.
         weights: weight format (`archinfer.models.formats`); None: the format the model comes in.
-        kv: KV-cache format.
+        kv: KV-cache format; "": the one that the model's file states, else bf16.
         draft_tokens: drafted tokens that each pass verifies (0: no speculative decoding).
         accepted_low, accepted_high: range of the tokens gained per pass, net of drafting.
         mapping: a forced mapping; None: the fastest one that fits.
@@ -33,7 +33,7 @@ class Deployment:
     context_tokens: int = 8000
     concurrency: int = 1
     weights: str | None = None
-    kv: str = "bf16"
+    kv: str = ""
     draft_tokens: int = 0
     accepted_low: float = 1.0
     accepted_high: float = 1.0
@@ -52,7 +52,8 @@ class Deployment:
         check_accepted(self.accepted_low, self.accepted_high, self.draft_tokens)
         if self.weights is not None:
             weight_format(self.weights)
-        kv_format(self.kv)
+        if self.kv:
+            kv_format(self.kv)
 
     def forced(self, layers: Number) -> Placement | None:
         """The mapping that is forced on a model with so many layers; None: the fastest."""
@@ -68,7 +69,7 @@ class Deployment:
     @property
     def kv_bits(self) -> float:
         """Bits of one stored key or value number."""
-        return kv_format(self.kv).bits
+        return kv_format(self.kv or "bf16").bits
 
     def with_(self, **changes: Any) -> Deployment:
         """A copy with some fields changed."""
