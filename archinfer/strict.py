@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import CoreSchema, core_schema
 
-from archinfer.errors import FileError, nearest
+from archinfer import units
+from archinfer.errors import FileError, InputError, nearest
 from archinfer.files import Document, Location, show
 
 NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9.-]*$"
@@ -17,7 +21,40 @@ NAME_MOST: Final = 60
 
 _MAX_GUESSES: Final = 100
 
+Text = Annotated[str, Field(min_length=1, max_length=2000, pattern=r"\S")]
+"""A text that says something."""
+
 Model = TypeVar("Model", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Read:
+    """Annotation: what a function makes of the value; it raises ValueError or InputError."""
+
+    key: str
+    """tells one annotation from another"""
+    read: Callable[[Any], Any] = field(repr=False, compare=False)
+    schema: dict[str, Any] = field(repr=False, compare=False)
+    """of the JSON"""
+
+    def __get_pydantic_core_schema__(self, _: Any, __: Any) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(self, _: Any, __: Any) -> dict[str, Any]:
+        return dict(self.schema)
+
+    def _read(self, found: Any) -> Any:
+        try:
+            return self.read(found)
+        except InputError as error:
+            raise ValueError(str(error)) from None
+
+
+def quantity_schema(dimension: str, before: str = "") -> dict[str, Any]:
+    """The JSON Schema of a quantity with its unit; `before` comes before its noun."""
+    kind = units.DIMENSIONS[dimension]
+    types = ["string", "number"] if "" in kind.units else "string"
+    return {"type": types, "description": before + kind.noun, "examples": list(kind.examples)}
 
 
 class StrictModel(BaseModel):

@@ -1,74 +1,51 @@
 """The check file as YAML: its pydantic model, and the checks that span several keys.
 
 A file holds named checks. Each has one subject (`model` on `hardware`, a `solve`, or a profile to
-`lint`) and what is expected of it. Nothing is computed here: `checks.py` evaluates.
+`lint`) and what is expected of it. Nothing is computed here: `checks.run` evaluates.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import (
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    create_model,
-)
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, create_model
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from archinfer import files, strict, units
 from archinfer.asking import LAYERS_MOST, Ask
-from archinfer.errors import InputError, UnitError, UnknownNameError
+from archinfer.errors import InputError, UnitError
 from archinfer.files import Document, Location
 from archinfer.models.formats import kv_format, weight_format
 from archinfer.question import ASKS, options
-from archinfer.strict import StrictModel
+from archinfer.strict import Read, StrictModel, Text, quantity_schema
 
 
-@dataclass(frozen=True)
-class Value:
-    """Annotation: a number, or a range, as the table of what can be asked reads it."""
+def _of(name: str, ask: Ask | None = None) -> Read:
+    """A number, or a range, as the table of what can be asked reads it."""
+    ask = ask or ASKS[name]
+    ranged = ask.form == "range"
+    schema = quantity_schema(ask.dimension, "a value or a range: " if ranged else "")
+    schema |= {"type": ["string", "number"]} if ranged else {}
+    schema |= {"examples": list(ask.examples)} if ask.examples else {}
 
-    name: str
-    ask: Ask
-
-    def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self._read)
-
-    def __get_pydantic_json_schema__(
-        self, _: CoreSchema, __: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        kind = units.DIMENSIONS[self.ask.dimension]
-        ranged = self.ask.form == "range"
-        return {
-            "type": ["string", "number"] if ranged or "" in kind.units else "string",
-            "description": f"a value or a range: {kind.noun}" if ranged else kind.noun,
-            "examples": list(self.ask.examples or kind.examples),
-        }
-
-    def _read(self, found: Any) -> float | tuple[float, float]:
+    def read(found: Any) -> Any:
         # As written: a number without a unit is one only where the unit may be left out.
         text = found if isinstance(found, str) else repr(found)
         try:
-            if self.ask.form == "range":
-                return self.ask.range(self.name, text)
-            return self.ask.number(self.name, text)
+            return ask.range(name, text) if ranged else ask.number(name, text)
         except UnitError as error:
-            if self.ask.form == "range" and isinstance(found, str):
+            if ranged and isinstance(found, str):
                 raise ValueError(str(error).rpartition(": ")[2]) from None
-            raise ValueError(f"expected {units.expected(self.ask.dimension)}") from None
+            raise ValueError(f"expected {units.expected(ask.dimension)}") from None
         except InputError as error:
-            said = str(error).removeprefix(f"{self.name}: ")
+            said = str(error).removeprefix(f"{name}: ")
             raise ValueError(said.partition(", found ")[0]) from None
 
-
-def _value(name: str, ask: Ask | None = None) -> Any:
-    """The type of a value of the table, or of one like it."""
-    return Annotated[Any, Value(name, ask or ASKS[name])]
+    return Read(name, read, schema)
 
 
 class _OrText:
@@ -86,98 +63,66 @@ class _OrText:
 
     @staticmethod
     def _read(found: Any, handler: Any) -> Any:
-        if isinstance(found, str):
-            if not found.strip():
-                raise ValueError("expected a name, a path, or a mapping of total, active, layers")
-            return found
-        return handler(found)
+        if isinstance(found, str) and not found.strip():
+            raise ValueError("expected a name, a path, or a mapping of total, active, layers")
+        return found if isinstance(found, str) else handler(found)
 
 
-class _WeightFormats:
-    """Annotation: one weight format, several with commas between, or a list of them."""
+def _format(kind: str, example: str, known: Callable[[str], Any]) -> Read:
+    """The name of a format."""
 
-    def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self._read)
-
-    def __get_pydantic_json_schema__(
-        self, _: CoreSchema, __: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        return {
-            "type": ["string", "array"],
-            "items": {"type": "string"},
-            "description": "weight formats",
-            "examples": ["fp8", "bf16,fp8"],
-        }
-
-    @staticmethod
-    def _read(found: Any) -> tuple[str, ...]:
-        names = found.split(",") if isinstance(found, str) else found
-        if not isinstance(names, list) or not names:
-            raise ValueError("expected weight formats such as 'fp8' or 'bf16,fp8'")
-        return tuple(dict.fromkeys(_format(name) for name in names))
-
-
-def _format(name: Any) -> str:
-    if not isinstance(name, str):
-        raise ValueError("expected the name of a weight format such as 'fp8'")
-    try:
-        return weight_format(name).name
-    except UnknownNameError as error:
-        raise ValueError(str(error)) from None
-
-
-@dataclass(frozen=True)
-class _Format:
-    """Annotation: the name of a weight format (`kv`: of a KV-cache format)."""
-
-    kv: bool = False
-
-    def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self._read)
-
-    def __get_pydantic_json_schema__(
-        self, _: CoreSchema, __: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        return {"type": "string", "examples": ["bf16", "fp8"]}
-
-    def _read(self, found: Any) -> str:
-        if not self.kv:
-            return _format(found)
+    def read(found: Any) -> str:
         if not isinstance(found, str):
-            raise ValueError("expected the name of a KV-cache format such as 'bf16'")
-        try:
-            return kv_format(found).name
-        except UnknownNameError as error:
-            raise ValueError(str(error)) from None
+            raise ValueError(f"expected the name of a {kind} such as {example!r}")
+        return str(known(found).name)
+
+    return Read(kind, read, {"type": "string", "examples": ["bf16", "fp8"]})
 
 
-Text = Annotated[str, Field(min_length=1, max_length=2000, pattern=r"\S")]
+_WEIGHTS = _format("weight format", "fp8", weight_format)
+_KV = _format("KV-cache format", "bf16", kv_format)
+
+
+def _formats(found: Any) -> tuple[str, ...]:
+    """One weight format, several with commas between, or a list of them."""
+    names = found.split(",") if isinstance(found, str) else found
+    if not isinstance(names, list) or not names:
+        raise ValueError("expected weight formats such as 'fp8' or 'bf16,fp8'")
+    return tuple(dict.fromkeys(_WEIGHTS.read(name) for name in names))
+
+
 Attention = Literal["gqa", "mqa", "mla"]
 KINDS: dict[str, Any] = {
     "hardware": Text,
     "software": Text,
     "attention": Attention,
-    "weights": Annotated[tuple[str, ...], _WeightFormats()],
-    "kv": Annotated[str, _Format(kv=True)],
+    "weights": Annotated[
+        tuple[str, ...],
+        Read(
+            "weight formats",
+            _formats,
+            {
+                "type": ["string", "array"],
+                "items": {"type": "string"},
+                "description": "weight formats",
+                "examples": ["fp8", "bf16,fp8"],
+            },
+        ),
+    ],
+    "kv": Annotated[str, _KV],
     "physics_only": bool,
     "tied": bool,
 }
 """Types of what is no number."""
 
-if TYPE_CHECKING:
-    Nodes = float
-    Params = float
-    Layers = float
-    Speed = float
-    Probability = float
-    Bytes = float
-else:
-    Nodes = _value("nodes", ASKS["nodes"].single())
-    Params = _value("total", ASKS["total"].single())
-    Layers = _value("layers", replace(ASKS["layers"].single(), least=1.0, most=LAYERS_MOST))
-    Speed = _value("tokens_per_second")
-    Probability = _value("confidence")
-    Bytes = _value("memory", Ask(dimension="bytes", form="number"))
+Nodes = Annotated[float, _of("nodes", ASKS["nodes"].single())]
+Params = Annotated[float, _of("total", ASKS["total"].single())]
+Layers = Annotated[
+    float, _of("layers", replace(ASKS["layers"].single(), least=1.0, most=LAYERS_MOST))
+]
+Speed = Annotated[float, _of("tokens_per_second")]
+Probability = Annotated[float, _of("confidence")]
+Bytes = Annotated[float, _of("memory", Ask(dimension="bytes", form="number"))]
 
 
 class Totals(StrictModel):
@@ -247,7 +192,7 @@ def _solve_keys() -> dict[str, Any]:
         if name not in NOT_IN_FILES:
             needed = name in ("hardware", "nodes")
             default = Field(... if needed else use.default, description=use.help)
-            keys[name] = (KINDS.get(name) or _value(name), default)
+            keys[name] = (KINDS.get(name) or Annotated[Any, _of(name)], default)
     return keys
 
 
@@ -263,19 +208,15 @@ else:
 
 
 _DEPLOYMENT = ("hardware", "nodes", "context", "concurrency", "weights", "kv", "speculation")
-_OF_MODEL = ("feasible", "tokens_per_s", "nodes", "memory")
-_OF_SOLVE = ("feasible", "contains", "excludes")
-
-
-_CONTEXT, _USERS, _GAIN = (
-    Value(name, ASKS[name]) for name in ("context", "concurrency", "speculation")
-)
+_EXPECTED = {
+    "model": ("feasible", "tokens_per_s", "nodes", "memory"),
+    "solve": ("feasible", "contains", "excludes"),
+}
 
 
 def _served(name: str) -> Any:
     """Default and help of what says how a model is served."""
-    use = ASKS[name].use("compare")
-    assert use is not None
+    _, use = options("compare")[name]
     return Field(default=use.default, description=use.help)
 
 
@@ -299,13 +240,13 @@ class Check(StrictModel):
     )
     hardware: Text | None = Field(default=None, description="name or path of a profile")
     nodes: Nodes | None = Field(default=None, description="default: the fewest that hold it")
-    context: Annotated[Any, _CONTEXT] = _served("context")
-    concurrency: Annotated[Any, _USERS] = _served("concurrency")
-    weights: Annotated[str | None, _Format()] = Field(
+    context: Annotated[Any, _of("context")] = _served("context")
+    concurrency: Annotated[Any, _of("concurrency")] = _served("concurrency")
+    weights: Annotated[str | None, _WEIGHTS] = Field(
         default=None, description="default: the format the model comes in; totals need it"
     )
-    kv: Annotated[str, _Format(kv=True)] = _served("kv")
-    speculation: Annotated[Any, _GAIN] = _served("speculation")
+    kv: Annotated[str, _KV] = _served("kv")
+    speculation: Annotated[Any, _of("speculation")] = _served("speculation")
     solve: Solve | None = None
     lint: Text | None = Field(default=None, description="name or path of a profile")
     expect: Expect | None = None
@@ -326,98 +267,81 @@ def read_check_file(path: str | os.PathLike[str]) -> tuple[CheckFile, Document]:
     """
     document = files.load(path)
     file = strict.validate(document, CheckFile)
-    names: dict[str, int] = {}
+    first: dict[str, int] = {}
     for i, check in enumerate(file.checks):
-        place = ("checks", i)
-        if check.name in names:
-            first = document.line_of(("checks", names[check.name], "name"))
-            raise document.error(
-                (*place, "name"), f"name {files.show(check.name)} is taken (line {first})"
-            )
-        names[check.name] = i
-        _one_subject(check, document, place)
+        place: Location = ("checks", i)
+        shown = files.show(check.name)
+        if check.name in first:
+            line = document.line_of(("checks", first[check.name], "name"))
+            raise document.error((*place, "name"), f"name {shown} is taken (line {line})")
+        first[check.name] = i
+        given = document.data["checks"][i]
+        for where, fault in _faults(check, given):
+            raise document.error((*place, *where), f"check {shown}: {fault}")
+        for where, fault in _solve_faults(check.solve):
+            raise document.error((*place, "solve", *where), fault)
     return file, document
 
 
-def _one_subject(check: Check, document: Document, place: Location) -> None:
-    given = set(document.data["checks"][place[1]])
+def _faults(check: Check, given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+    """What is wrong with keys that are right one by one; only the first counts."""
     subjects = [name for name in ("model", "solve", "lint") if name in given]
     if not subjects:
-        raise document.error(place, f"{_in(check)}: missing one of 'model', 'solve', 'lint'")
+        yield (), "missing one of 'model', 'solve', 'lint'"
     subject = subjects[0]
     if len(subjects) > 1:
-        raise document.error(
-            (*place, subjects[1]),
-            f"{_in(check)}: {subject!r} and {subjects[1]!r} in one check; expected one of them",
-        )
+        both = f"{subject!r} and {subjects[1]!r} in one check"
+        yield (subjects[1],), f"{both}; expected one of them"
     if subject != "model":
-        for key in _DEPLOYMENT:
-            if key in given:
-                where = f"; it belongs under {subject!r}" if subject == "solve" else ""
-                raise document.error(
-                    (*place, key), f"{_in(check)}: key {key!r} goes with 'model'{where}"
-                )
+        for key in (key for key in _DEPLOYMENT if key in given):
+            where = "; it belongs under 'solve'" if subject == "solve" else ""
+            yield (key,), f"key {key!r} goes with 'model'{where}"
     elif "hardware" not in given:
-        raise document.error(place, f"{_in(check)}: missing key 'hardware'")
+        yield (), "missing key 'hardware'"
     elif isinstance(check.model, Totals) and "weights" not in given:
-        raise document.error(
-            place, f"{_in(check)}: missing key 'weights'; totals alone come in no format"
-        )
-    _expectations(check, document, place, subject)
-    if isinstance(check.model, Totals) and check.model.active > check.model.total:
-        raise document.error(
-            (*place, "model", "active"), f"{_in(check)}: key 'model.active' is more than 'total'"
-        )
-    if check.solve is not None:
-        _solve(check.solve, document, (*place, "solve"))
-
-
-def _expectations(check: Check, document: Document, place: Location, subject: str) -> None:
+        yield (), "missing key 'weights'; totals alone come in no format"
     if subject == "lint":
         if check.expect is not None:
-            raise document.error(
-                (*place, "expect"), f"{_in(check)}: key 'expect' has no meaning with 'lint'"
-            )
-        return
-    if check.expect is None:
-        raise document.error(place, f"{_in(check)}: missing key 'expect'")
-    known = _OF_MODEL if subject == "model" else _OF_SOLVE
-    given = document.data["checks"][place[1]]["expect"]
-    if not given:
-        raise document.error(
-            (*place, "expect"), f"{_in(check)}: nothing is expected (known: {', '.join(known)})"
-        )
-    for key in given:
+            yield ("expect",), "key 'expect' has no meaning with 'lint'"
+    else:
+        yield from _unexpected(check.expect, given, subject)
+    if isinstance(check.model, Totals) and check.model.active > check.model.total:
+        yield ("model", "active"), "key 'model.active' is more than 'total'"
+
+
+def _unexpected(
+    expect: Expect | None, given: Mapping[str, Any], subject: str
+) -> Iterator[tuple[Location, str]]:
+    """Expectations that a subject does not have, or the lack of any."""
+    if expect is None:
+        yield (), "missing key 'expect'"
+    known = _EXPECTED[subject]
+    listed = f"(known: {', '.join(known)})"
+    if not given["expect"]:
+        yield ("expect",), f"nothing is expected {listed}"
+    for key in given["expect"]:
         if key not in known:
-            raise document.error(
-                (*place, "expect", key),
-                f"{_in(check)}: key 'expect.{key}' has no meaning with {subject!r} "
-                f"(known: {', '.join(known)})",
-            )
+            yield ("expect", key), f"key 'expect.{key}' has no meaning with {subject!r} {listed}"
     for key in ("contains", "excludes"):
-        point = getattr(check.expect, key)
+        point = getattr(expect, key)
         if point is not None and not point.values():
-            raise document.error(
-                (*place, "expect", key),
-                f"{_in(check)}: key 'expect.{key}': expected one of total, active, layers",
-            )
+            yield ("expect", key), f"key 'expect.{key}': expected one of total, active, layers"
 
 
-def _solve(solve: Any, document: Document, place: Location) -> None:
+def _solve_faults(solve: Any) -> Iterator[tuple[Location, str]]:
+    """Options of a solve that do not go together."""
+    if solve is None:
+        return
     if solve.observed is None and solve.tokens_per_second is None:
-        raise document.error(place, "missing one of 'tokens_per_second', 'observed' in key 'solve'")
+        yield (), "missing one of 'tokens_per_second', 'observed' in key 'solve'"
     if solve.observed is not None and solve.tokens_per_second is not None:
-        raise document.error(
-            (*place, "observed"),
+        yield (
+            ("observed",),
             "key 'solve.observed': 'tokens_per_second' is a target and 'observed' a measurement; "
             "expected one of them",
         )
     if solve.sparsity is not None and solve.physics_only:
-        raise document.error(
-            (*place, "sparsity"),
+        yield (
+            ("sparsity",),
             "key 'solve.sparsity' is a habit of design; it does not go with 'physics_only'",
         )
-
-
-def _in(check: Check) -> str:
-    return f"check {files.show(check.name)}"

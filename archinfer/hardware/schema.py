@@ -8,64 +8,39 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
 import numpy as np
-from pydantic import (
-    BaseModel,
-    Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    create_model,
-)
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, core_schema
+from pydantic import BaseModel, Field, create_model
 
-from archinfer import files, strict, units
+from archinfer import files, strict
 from archinfer.asking import ACCEPTED_MOST
-from archinfer.errors import UnitError, nearest
+from archinfer.errors import nearest
 from archinfer.files import Document
-from archinfer.hardware.figures import KEYS, SYNC, TABLES, USUAL_SOFTWARE, Figure, Key, key_of
+from archinfer.hardware.figures import KEYS, SYNC, TABLES, USUAL_SOFTWARE, Figure, key_of
 from archinfer.hardware.speculation_law import SpeculationLaw
-from archinfer.strict import NAME_MOST, NAME_PATTERN, StrictModel
+from archinfer.strict import (
+    NAME_MOST,
+    NAME_PATTERN,
+    Read,
+    StrictModel,
+    Text,
+    quantity_schema,
+)
 
 NumberFormat = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]
 GroupSize = Annotated[int, Field(ge=1)]
 
 
-def _key(name: str) -> Key:
-    return KEYS.get(name) or TABLES[name]
-
-
-@dataclass(frozen=True)
-class Read:
-    """Annotation: text with a unit, read into SI units by the Key of that name."""
-
-    key: str
-
-    def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self._read)
-
-    def __get_pydantic_json_schema__(
-        self, _: CoreSchema, __: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        kind = units.DIMENSIONS[_key(self.key).dimension]
-        types = ["string", "number"] if "" in kind.units else "string"
-        return {"type": types, "description": kind.noun, "examples": list(kind.examples)}
-
-    def _read(self, found: Any) -> float:
-        try:
-            return _key(self.key).read(found)
-        except UnitError as error:
-            raise ValueError(str(error)) from None
-
-
-Text = Annotated[str, Field(min_length=1, max_length=2000, pattern=r"\S")]
 LogSd = Annotated[float, Field(ge=0, le=3, strict=False)]
-
-
+Share = Annotated[float, Field(gt=0, lt=1, strict=False)]
 Value = TypeVar("Value")
+
+
+def _read(name: str) -> Read:
+    """Text with a unit, read into SI units as the table has it."""
+    key = KEYS.get(name) or TABLES[name]
+    return Read(name, key.read, quantity_schema(key.dimension))
 
 
 class Exact(StrictModel, Generic[Value]):
@@ -93,13 +68,6 @@ class Accepted(StrictModel):
     note: Text | None = None
 
 
-def _figure(name: str) -> Any:
-    """The type of a figure in the file."""
-    number: Any = Annotated[float, Read(name)]
-    kind: Any = Uncertain[number] if _key(name).uncertain else Exact[number]
-    return kind
-
-
 def _section(name: str, text: str, prefix: str, last: bool = False, **others: Any) -> Any:
     """The model of a section: the figures of the table that begin with `prefix`, and others.
 
@@ -108,19 +76,17 @@ def _section(name: str, text: str, prefix: str, last: bool = False, **others: An
     fields: dict[str, Any] = {}
     optional: dict[str, Any] = {}
     for key, figure in KEYS.items():
-        if figure.name != "power" and key.rpartition(".")[0] == prefix:
-            kind = _figure(key)
-            if figure.optional:
-                optional[key.rpartition(".")[2]] = (kind | None, None)
-            else:
-                fields[key.rpartition(".")[2]] = (kind, ...)
-    made: Any = create_model(
-        name,
-        __base__=StrictModel,
-        __doc__=text,
-        **(fields | (optional | others if last else others | optional)),
-    )
-    return made
+        section, _, plain = key.rpartition(".")
+        if key == "power" or section != prefix:
+            continue
+        number: Any = Annotated[float, _read(key)]
+        kind: Any = Uncertain[number] if figure.uncertain else Exact[number]
+        if figure.optional:
+            optional[plain] = (kind | None, None)
+        else:
+            fields[plain] = (kind, ...)
+    fields |= (optional | others) if last else (others | optional)
+    return create_model(name, __base__=StrictModel, __doc__=text, **fields)
 
 
 if TYPE_CHECKING:
@@ -132,16 +98,14 @@ if TYPE_CHECKING:
     Price = StrictModel
     Constants = StrictModel
 else:
-    _PEAKS = Annotated[
-        dict[NumberFormat, Exact[Annotated[float, Read("compute.peak")]]], Field(min_length=1)
-    ]
-    _TIMES = Annotated[dict[GroupSize, Annotated[float, Read(SYNC)]], Field(min_length=1)]
+    _PEAKS = dict[NumberFormat, Exact[Annotated[float, _read("compute.peak")]]]
+    _TIMES = Annotated[dict[GroupSize, Annotated[float, _read(SYNC)]], Field(min_length=1)]
     Memory = _section("Memory", "Memory of one node.", "memory")
     Compute = _section(
         "Compute",
         "Arithmetic of one node: peaks by number format; cores and clock of spatial hardware.",
         "compute",
-        peak=(_PEAKS, ...),
+        peak=(Annotated[_PEAKS, Field(min_length=1)], ...),
     )
     Fabric = _section(
         "Fabric",
@@ -239,12 +203,10 @@ class Prefill(StrictModel):
 class Speculation(StrictModel):
     """Speculative decoding as the services of this hardware use it."""
 
-    acceptance: Annotated[float, Field(gt=0, lt=1, strict=False)] = Field(
-        description="chance that a drafted token is accepted"
-    )
+    acceptance: Share = Field(description="chance that a drafted token is accepted")
     acceptance_logit_sd: LogSd = Field(description="standard deviation of its log-odds")
-    draft_time: Uncertain[Annotated[float, Read("fixed_time_per_token")]]
-    probability: Annotated[float, Field(gt=0, lt=1, strict=False)] = Field(
+    draft_time: Uncertain[Annotated[float, _read("fixed_time_per_token")]]
+    probability: Share = Field(
         description="chance that a speed without a word on it was reached with speculation"
     )
     spread: LogSd = Field(description="spread of the gain from text to text, natural logarithm")
@@ -276,7 +238,7 @@ class Profile(StrictModel):
     fabric: Fabric | None = None
     link: Link | None = Field(default=None, description="left out: a machine that stands alone")
     scale_up: ScaleUp | None = None
-    power: Exact[Annotated[float, Read("power")]] | None = None
+    power: Exact[Annotated[float, _read("power")]] | None = None
     price: Price | None = None
     constants: Constants
     covariance: Covariance | None = None
