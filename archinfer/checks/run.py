@@ -1,6 +1,6 @@
 """Expectations about models and hardware, held against the cost model and the solver.
 
-A check file (`checks_schema.py`) names what a team counts on. Each expectation becomes one
+A check file (`checks.schema`) names what a team counts on. Each expectation becomes one
 `Result` with the line it stands on, what was found, and by how much it holds or fails.
 """
 
@@ -17,7 +17,6 @@ from typing import Annotated, Any, Literal, TypeAlias
 import numpy as np
 
 from archinfer import api
-from archinfer.api.serving import served
 from archinfer.asking import Range
 from archinfer.checks.schema import (
     Check,
@@ -30,7 +29,6 @@ from archinfer.checks.schema import (
 )
 from archinfer.errors import FileError, InputError
 from archinfer.files import Document, Location
-from archinfer.forward.predict import predict
 from archinfer.forward.prediction import Prediction
 from archinfer.hardware.profile import Hardware
 from archinfer.models import catalogue
@@ -41,9 +39,10 @@ from archinfer.record import As, Record
 from archinfer.solver.conflict import conflict
 from archinfer.solver.constraints import constraints
 from archinfer.solver.question import Question
-from archinfer.solver.region import Region
 from archinfer.solver.region import solve as solve_region
+from archinfer.solver.variants import Size, spans
 from archinfer.units import format_quantity
+from archinfer.words import counted
 
 Expectation: TypeAlias = Annotated[
     str,
@@ -178,31 +177,15 @@ class _Runner:
             where = (*place, "lint")
             yield "lint", where, self._lint(check.lint, where)
             return
-        expect = check.expect
-        assert expect is not None
-        within = (*place, "expect")
+        subject: Any
         if check.model is not None:
-            model = self._predict(check, place)
-            if expect.feasible is not None:
-                yield "feasible", (*within, "feasible"), _fits(model, expect.feasible)
-            if expect.tokens_per_s is not None:
-                yield "tokens_per_s", (*within, "tokens_per_s"), _speed(model, expect.tokens_per_s)
-            if expect.nodes is not None:
-                yield "nodes", (*within, "nodes"), _nodes(model, expect.nodes)
-            if expect.memory is not None:
-                yield "memory", (*within, "memory"), _memory(model, expect.memory)
-            return
-        question = self._question(check, (*place, "solve"))
-        if expect.feasible is not None:
-            yield "feasible", (*within, "feasible"), _possible(question, expect.feasible)
-        if expect.contains is not None:
-            found = _contains(question, expect.contains)
-            yield "contains", (*within, "contains"), found
-        if expect.excludes is not None:
-            found = _contains(question, expect.excludes)
-            margin = None if found.margin is None else -found.margin
-            found = _Finding(not found.passed, found.message, margin)
-            yield "excludes", (*within, "excludes"), found
+            subject, tests = self._predict(check, place), OF_MODEL
+        else:
+            subject, tests = self._question(check, (*place, "solve")), OF_SOLVE
+        for key, test in tests.items():
+            expected = getattr(check.expect, key)
+            if expected is not None:
+                yield key, (*place, "expect", key), test(subject, expected)
 
     def _path(self, text: str, where: Location) -> str:
         """A path of the file, which may lead no further than its repository."""
@@ -239,19 +222,17 @@ class _Runner:
         message = f"{hardware.name}: {len(hardware.figures)} figures, {estimates} estimates"
         return _Finding(True, message, None)
 
-    def _predict(self, check: Check, place: Location) -> Prediction:
+    def _hardware(self, text: str, where: Location) -> Any:
+        profile = self._profile(text, where)
+        return self._use(where, lambda: self.hardware(profile))
+
+    def _predict(self, check: Check, place: Location) -> Any:
         assert check.hardware is not None
-        at = (*place, "hardware")
-        profile = self._profile(check.hardware, at)
-        hardware: Hardware = self._use(at, lambda: self.hardware(profile))
-        told = ("context", "concurrency", "weights", "kv", "speculation")
-        asked = {name: getattr(check, name) for name in told} | {"mapping": None}
-        deployment = self._use(place, lambda: served(hardware, check.nodes, asked))
+        hardware = self._hardware(check.hardware, (*place, "hardware"))
         model = self._use((*place, "model"), lambda: self._model(check, (*place, "model")))
-        prediction: Prediction = self._use(
-            place, lambda: predict(model, hardware, deployment, changes=False)
-        )
-        return prediction
+        told = ("nodes", "context", "concurrency", "weights", "kv", "speculation")
+        asked = {name: getattr(check, name) for name in told}
+        return self._use(place, lambda: api.predict(model, hardware, changes=False, **asked))
 
     def _model(self, check: Check, where: Location) -> Any:
         model: Totals | str | None = check.model
@@ -269,22 +250,20 @@ class _Runner:
             self.warnings.append(remark)
         return architecture
 
-    def _question(self, check: Check, where: Location) -> Question:
+    def _question(self, check: Check, where: Location) -> Any:
         assert check.solve is not None
         asked = {name: getattr(check.solve, name) for name in type(check.solve).model_fields}
-        at = (*where, "hardware")
-        profile = self._profile(asked.pop("hardware"), at)
-        hardware = self._use(at, lambda: self.hardware(profile))
-        question: Question = self._use(where, lambda: api.question(hardware, **asked))
-        return question
+        hardware = self._hardware(asked.pop("hardware"), (*where, "hardware"))
+        return self._use(where, lambda: api.question(hardware, **asked))
 
 
 def _fits(model: Prediction, expected: bool) -> _Finding:
     fits = bool(model.fits)
     taken = float(model.memory_fraction)
     node = model.hardware.node
+    used = counted(int(model.nodes_used), node) if fits else ""
     message = (
-        f"fits: {100.0 * taken:.3g} % of the usable memory of the fullest {node} on {_count(model)}"
+        f"fits: {100.0 * taken:.3g} % of the usable memory of the fullest {node} on {used}"
         if fits
         else f"does not fit: {model.limit}"
     )
@@ -307,7 +286,7 @@ def _nodes(model: Prediction, bound: NodesBound) -> _Finding:
     if not np.isfinite(model.min_nodes):
         return _Finding(False, f"no number of nodes holds it, {limit}", None)
     needed = int(model.min_nodes)
-    message = f"{needed} {_plural(model.hardware.node, needed)} hold it, {limit}"
+    message = f"{counted(needed, model.hardware.node)} hold it, {limit}"
     return _Finding(needed <= bound.at_most, message, 1.0 - needed / bound.at_most)
 
 
@@ -320,21 +299,12 @@ def _memory(model: Prediction, bound: MemoryBound) -> _Finding:
     return _Finding(taken <= bound.at_most, message, 1.0 - taken / bound.at_most)
 
 
-def _count(model: Prediction) -> str:
-    nodes = int(model.nodes_used)
-    return f"{nodes:,} {_plural(model.hardware.node, nodes)}"
-
-
-def _plural(noun: str, count: int) -> str:
-    return noun if count == 1 else f"{noun}s"
-
-
 def _possible(question: Question, expected: bool) -> _Finding:
     region = solve_region(question)
     headroom = None if question.observed else _headroom(question)
     if region.feasible:
-        low, high = float(region.total_low.min()), float(region.total_high.max())
-        message = f"models of {_params(low)} to {_params(high)} total parameters are possible"
+        low, high = (_amount("total", end) for end in spans(region)["total_params"])
+        message = f"models of {low} to {high} total parameters are possible"
     else:
         message = "no model is possible"
     if headroom is not None:
@@ -373,7 +343,7 @@ def _contains(question: Question, point: Point) -> _Finding:
         if not region.feasible:
             found.append(f"{shown}: nothing is possible{given}")
             continue
-        low, high = _ends(region, name)
+        low, high = spans(region)[QUANTITY[name]]
         margins.append(min(value / low - 1.0, 1.0 - value / high))
         found.append(f"{shown}: possible are {_amount(name, low)} to {_amount(name, high)}{given}")
     margin = (min(margins) if inside else max(margins)) if margins else None
@@ -389,17 +359,29 @@ def _contains(question: Question, point: Point) -> _Finding:
     return _Finding(inside, "; ".join(found), margin)
 
 
-def _ends(region: Region, name: str) -> tuple[float, float]:
-    if name == "total":
-        return float(region.total_low.min()), float(region.total_high.max())
-    if name == "active":
-        return float(region.active_low.min()), float(region.active_high.max())
-    return float(region.slices.layers.min()), float(region.slices.layers.max())
+def _excluded(question: Question, point: Point) -> _Finding:
+    """Whether no feasible model has all values of `point` together."""
+    found = _contains(question, point)
+    margin = None if found.margin is None else -found.margin
+    return _Finding(not found.passed, found.message, margin)
 
 
 def _amount(name: str, value: float) -> str:
-    return f"{value:g}" if name == "layers" else _params(value)
+    return f"{value:g}" if name == "layers" else format_quantity(value, "count", digits=3)
 
 
-def _params(value: float) -> str:
-    return format_quantity(value, "count", digits=3)
+QUANTITY: dict[str, Size] = {"total": "total_params", "active": "active_params", "layers": "layers"}
+"""The key in JSON of what an expectation names."""
+
+OF_MODEL: dict[str, Callable[[Any, Any], _Finding]] = {
+    "feasible": _fits,
+    "tokens_per_s": _speed,
+    "nodes": _nodes,
+    "memory": _memory,
+}
+OF_SOLVE: dict[str, Callable[[Any, Any], _Finding]] = {
+    "feasible": _possible,
+    "contains": _contains,
+    "excludes": _excluded,
+}
+"""What holds an expectation against a prediction, and against the answer to a question."""

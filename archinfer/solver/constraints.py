@@ -7,7 +7,7 @@ two); a candidate is feasible where all slacks are >= 0. The solver knows how ea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from archinfer.asking import OPEN, Range
 from archinfer.models.family import family_shape
 from archinfer.models.shape import FloatArray, ModelShape, Number
 from archinfer.physics.decode import Z90, decode_time, log_sd, speed_at, throughput
@@ -30,49 +31,32 @@ HIDDEN_FLOOR = 128.0
 Kind = Literal["physics", "habit", "request"]
 
 
+@dataclass(frozen=True, eq=False)
 class Candidate:
-    """A model on a mapping, as arrays; everything derived is computed once, when asked for.
+    """A model on a mapping, as arrays; everything derived is computed once, when asked for."""
 
-    Args:
-        question: context, users, KV format, hardware.
-        shape: the model; None: the family's member with (total, active, layers).
-        total, active, layers: parameters and layers, arrays.
-        mapping: where the layers are.
-        weight_bits: bits of a weight, scales included.
-        outside_bits: bits of embedding and head; None: as `weight_bits`.
-        weights_only: as in `Traffic`.
-        dense: which are the family's dense members (see `family_shape`).
-    """
-
-    def __init__(
-        self,
-        question: Question,
-        total: Number,
-        active: Number,
-        layers: Number,
-        mapping: Placement,
-        weight_bits: Number,
-        outside_bits: Number | None = None,
-        shape: ModelShape | None = None,
-        dense: bool | NDArray[np.bool_] = False,
-        weights_only: bool | NDArray[np.bool_] = False,
-    ) -> None:
-        self.question = question
-        self.total = total
-        self.active = active
-        self.layers = layers
-        self.mapping = mapping
-        self.weight_bits = weight_bits
-        self.outside_bits = outside_bits
-        self._shape = shape
-        self.dense = dense
-        self.weights_only = weights_only
+    question: Question
+    """context, users, KV format, hardware"""
+    total: Number
+    active: Number
+    layers: Number
+    mapping: Placement
+    weight_bits: Number
+    """bits of a weight, scales included"""
+    outside_bits: Number | None = None
+    """bits of embedding and head; None: as `weight_bits`"""
+    known_shape: ModelShape | None = None
+    """the model; None: the family's member with (total, active, layers)"""
+    dense: bool | NDArray[np.bool_] = False
+    """which are the family's dense members (see `family_shape`)"""
+    weights_only: bool | NDArray[np.bool_] = False
+    """as in `Traffic`"""
 
     @cached_property
     def shape(self) -> ModelShape:
         """The model as the cost model sees it."""
-        if self._shape is not None:
-            return self._shape
+        if self.known_shape is not None:
+            return self.known_shape
         return family_shape(self.total, self.active, self.layers, self.question.rules, self.dense)
 
     @cached_property
@@ -154,10 +138,7 @@ def _kv_cache(c: Candidate) -> Number:
 
 
 def _software(c: Candidate, end: int) -> tuple[float, Number]:
-    """Factor of speed of the slowest (0) or fastest (-1) software that comes into question.
-
-    With the standard deviation of the logarithm of the speed that it makes.
-    """
+    """Factor of speed of the slowest (0) or fastest (-1) software, and log-sd of its speed."""
     _, factor, own_log_sd = c.question.softwares[end]
     return factor, np.hypot(c.log_sd, own_log_sd) if own_log_sd > 0.0 else c.log_sd
 
@@ -216,92 +197,57 @@ def _floor(c: Candidate) -> Number:
 
 def constraints(question: Question) -> tuple[Constraint, ...]:
     """The constraints that apply to `question`, physics first."""
-    node = question.hardware.node
-    found: list[Constraint] = [
-        Constraint(
-            "definition",
-            "physics",
-            "active parameters cannot exceed the total",
-            lambda c: _log_ratio(c.total, c.active),
-        ),
-        Constraint(
-            "search floor", "physics", f"hidden_size of at least {HIDDEN_FLOOR:.0f}", _floor
-        ),
-        Constraint(
-            "capacity",
-            "physics",
-            f"weights, KV cache and activations fit in the usable memory of each {node}; "
-            "layers are whole",
-            _capacity,
-        ),
-        Constraint(
-            "kv cache",
-            "physics",
-            "the KV cache of all users leaves room for weights",
-            _kv_cache,
-        ),
-        Constraint(
-            "speed",
-            "physics",
-            "a pass through all layers is fast enough for the tokens it may gain",
-            _speed,
-        ),
-    ]
-    if question.observed:
-        found.append(
-            Constraint(
-                "speed (not faster)",
-                "physics",
-                "a pass takes long enough that the model would not have answered faster than "
-                "observed",
-                _not_faster,
-            )
-        )
-    if question.throughput_tokens_per_s is not None:
-        found.append(Constraint("throughput", "physics", "tokens/s over all users", _throughput))
-    if question.power_w is not None:
-        found.append(Constraint("power", "request", "power of the nodes in use", _power))
-    if question.price_per_hour is not None:
-        found.append(Constraint("price", "request", "cost per hour of the nodes in use", _price))
-    if question.habits is not None:
-        low, high = question.habits.sparsity
-        found.append(
-            Constraint(
-                "sparsity",
-                "habit",
-                f"total over active parameters {_between(low, high)}, as built today",
-                _sparsity,
-            )
-        )
-        found.append(
-            Constraint(
-                "shape",
-                "habit",
-                "hidden_size / layers and active / (layers hidden_size^2) as built today",
-                _shape,
-            )
-        )
-        low, high = question.habits.layers
-        found.append(
-            Constraint(
-                "depth",
-                "habit",
-                f"{_between(low, high)} layers, as built today",
-                lambda c: _within(c.layers, *question.habits.layers),  # type: ignore[union-attr]
-            )
-        )
+    every = (*_physics(question), *_habits(question), *_requests(question))
+    return tuple(c for c in every if c.name not in question.disabled)
+
+
+def _physics(q: Question) -> Iterator[Constraint]:
+    def physics(name: str, text: str, slack: Callable[[Candidate], Number]) -> Constraint:
+        return Constraint(name, "physics", text, slack)
+
+    yield physics(
+        "definition",
+        "active parameters cannot exceed the total",
+        lambda c: _log_ratio(c.total, c.active),
+    )
+    yield physics("search floor", f"hidden_size of at least {HIDDEN_FLOOR:.0f}", _floor)
+    room = "weights, KV cache and activations fit in the usable memory of each"
+    yield physics("capacity", f"{room} {q.hardware.node}; layers are whole", _capacity)
+    yield physics("kv cache", "the KV cache of all users leaves room for weights", _kv_cache)
+    text = "a pass through all layers is fast enough for the tokens it may gain"
+    yield physics("speed", text, _speed)
+    if q.observed:
+        text = "a pass takes long enough that the model would not have answered faster than observed"
+        yield physics("speed (not faster)", text, _not_faster)
+    if q.throughput_tokens_per_s is not None:
+        yield physics("throughput", "tokens/s over all users", _throughput)
+    if q.power_w is not None:
+        yield Constraint("power", "request", "power of the nodes in use", _power)
+    if q.price_per_hour is not None:
+        yield Constraint("price", "request", "cost per hour of the nodes in use", _price)
+
+
+def _habits(q: Question) -> Iterator[Constraint]:
+    habits = q.habits
+    if habits is None:
+        return
+    text = f"total over active parameters {_between(*habits.sparsity)}, as built today"
+    yield Constraint("sparsity", "habit", text, _sparsity)
+    text = "hidden_size / layers and active / (layers hidden_size^2) as built today"
+    yield Constraint("shape", "habit", text, _shape)
+    text = f"{_between(*habits.layers)} layers, as built today"
+    yield Constraint("depth", "habit", text, lambda c: _within(c.layers, *habits.layers))
+
+
+def _requests(q: Question) -> Iterator[Constraint]:
     for name in ("total", "active", "layers"):
-        limits = getattr(question, name)
-        if limits != (0.0, np.inf):
-            found.append(
-                Constraint(
-                    f"{name} asked",
-                    "request",
-                    f"--{name}",
-                    lambda c, name=name, limits=limits: _within(getattr(c, name), *limits),  # type: ignore[misc]
-                )
-            )
-    return tuple(c for c in found if c.name not in question.disabled)
+        limits: Range = getattr(q, name)
+        if limits != OPEN:
+
+            def slack(c: Candidate, name: str = name, limits: Range = limits) -> Number:
+                return _within(getattr(c, name), *limits)
+
+            yield Constraint(f"{name} asked", "request", f"--{name}", slack)
 
 
 def slacks(candidate: Candidate) -> dict[str, FloatArray]:
