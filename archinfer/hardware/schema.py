@@ -33,7 +33,7 @@ GroupSize = Annotated[int, Field(ge=1)]
 
 
 LogSd = Annotated[float, Field(ge=0, le=3, strict=False)]
-Share = Annotated[float, Field(gt=0, lt=1, strict=False)]
+Chance = Annotated[float, Field(gt=0, lt=1, strict=False)]
 Value = TypeVar("Value")
 
 
@@ -203,10 +203,10 @@ class Prefill(StrictModel):
 class Speculation(StrictModel):
     """Speculative decoding as the services of this hardware use it."""
 
-    acceptance: Share = Field(description="chance that a drafted token is accepted")
+    acceptance: Chance = Field(description="chance that a drafted token is accepted")
     acceptance_logit_sd: LogSd = Field(description="standard deviation of its log-odds")
     draft_time: Uncertain[Annotated[float, _read("fixed_time_per_token")]]
-    probability: Share = Field(
+    probability: Chance = Field(
         description="chance that a speed without a word on it was reached with speculation"
     )
     spread: LogSd = Field(description="spread of the gain from text to text, natural logarithm")

@@ -217,7 +217,9 @@ def _physics(q: Question) -> Iterator[Constraint]:
     text = "a pass through all layers is fast enough for the tokens it may gain"
     yield physics("speed", text, _speed)
     if q.observed:
-        text = "a pass takes long enough that the model would not have answered faster than observed"
+        text = (
+            "a pass takes long enough that the model would not have answered faster than observed"
+        )
         yield physics("speed (not faster)", text, _not_faster)
     if q.throughput_tokens_per_s is not None:
         yield physics("throughput", "tokens/s over all users", _throughput)
