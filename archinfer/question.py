@@ -197,7 +197,7 @@ class Common(TypedDict, total=False):
             compare=_OWN_FORMAT,
         ),
     ]
-    kv: Annotated[str, Ask(**_all("KV-cache format.", "bf16"))]
+    kv: Annotated[str | None, Ask(**_all("KV-cache format.", "bf16") | {"predict": _OWN_CACHE})]
     speculation: Annotated[
         Span | None,
         Ask(

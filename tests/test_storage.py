@@ -296,3 +296,11 @@ def test_a_key_that_may_change_a_size_still_stops(family: str, key: str, value: 
     experts = {"num_local_experts": 4, "num_experts_per_tok": 2} if "minimax" in family else {}
     with pytest.raises(InputError, match=key):
         from_config(BASE | experts | {"model_type": family, key: value})
+
+
+def test_a_layer_left_alone_as_a_whole_is_read_in_16_bits() -> None:
+    model = small(quant_method="modelopt", quant_algo="NVFP4", ignore=["model.layers.0*"])
+    hardware = Hardware.load("h100-sxm")
+    found = predict(model, hardware, changes=False)
+    assert float(found.memory.weights) == pytest.approx(model.weight_bytes(), rel=1e-14)
+    assert {g.shared_bits for g in model.shape("nvfp4").groups} >= {16.0}

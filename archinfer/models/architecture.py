@@ -18,7 +18,7 @@ Conventions of the counts:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -48,8 +48,8 @@ from archinfer.models.layers.pieces import (
     size_within,
 )
 from archinfer.models.layers.recurrent import GatedDelta, KimiDelta, Lightning
-from archinfer.models.shape import LayerGroup, ModelShape
-from archinfer.models.storage import Bits, Storage, chosen_bits
+from archinfer.models.shape import ModelShape
+from archinfer.models.storage import Bits, Storage, chosen_bits, layer_group, mean_bits
 
 __all__ = [
     "COMPONENTS",
@@ -98,12 +98,6 @@ class ParameterCount:
     by_component: dict[str, int]
     active_without_input_embedding: int
     active_without_embedding_and_head: int
-
-
-def _mean_bits(pieces: Sequence[Piece], block: LayerBlock | None, bits: Bits) -> float | None:
-    """Mean bits of one parameter over `pieces` of a layer; None where there are none."""
-    count = sum(p.count for p in pieces)
-    return sum(p.count * bits.of(p, block) for p in pieces) / count if count else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +283,7 @@ class Architecture(CacheFigures):
         bits = None if weights is None else self.bits(weights)
         outside = (None, None, None) if bits is None else self._outside_bits(bits)
         return ModelShape(
-            groups=tuple(self._group(b, bits) for b in self.blocks),
+            groups=tuple(layer_group(b, self.hidden_size, bits) for b in self.blocks),
             hidden_size=float(self.hidden_size),
             lookup_params=float(self._lookup_params()),
             head_params=float(self._head),
@@ -312,9 +306,9 @@ class Architecture(CacheFigures):
                 (tables if looked_up else others).append(piece)
         head = "embedding" if self.tied and self.has_head else "lm_head"
         return (
-            _mean_bits(tables, None, bits),
+            mean_bits(tables, None, bits),
             bits.by_component[head],
-            _mean_bits(others, None, bits),
+            mean_bits(others, None, bits),
         )
 
     def _lookup_params(self) -> int:
@@ -325,38 +319,6 @@ class Architecture(CacheFigures):
         plain = sum(p.count for p in self.outside if p.component not in OUTSIDE_COMPONENTS)
         bias = self.vocab_size if self.head_bias else 0
         return plain + bias + self.final_norm_vectors * self.hidden_size
-
-    def _group(self, block: LayerBlock, bits: Bits | None) -> LayerGroup:
-        pieces = block.pieces(self.hidden_size)
-        mixed = bits is not None and len({bits.of(p, block) for p in pieces}) > 1
-        routed_pieces = [p for p in pieces if p.component == "experts"]
-        routed = sum(p.count for p in routed_pieces)
-        shared_pieces = [p for p in pieces if p.component != "experts"]
-        shared = sum(p.count for p in shared_pieces)
-        vector = sum(p.count for p in shared_pieces if p.vector)
-        moe = block.moe
-        return LayerGroup(
-            count=float(block.count),
-            shared_params=float(shared),
-            vector_params=float(vector),
-            routed_params=float(routed),
-            experts=1.0 if moe is None else float(moe.experts),
-            experts_per_token=1.0 if moe is None else float(moe.experts_per_token),
-            caches=(*block.caches(), *block.indexer_caches()),
-            state_bytes=float(block.state_bytes()),
-            state_shards=block.state_shards,
-            reductions=float(block.reductions),
-            matrices=tuple(float(p.count) for p in shared_pieces if not p.vector),
-            expert_matrices=()
-            if moe is None
-            else tuple(p.count / moe.experts for p in routed_pieces if not p.vector),
-            shared_bits=_mean_bits(shared_pieces, block, bits)
-            if bits is not None and mixed
-            else None,
-            routed_bits=_mean_bits(routed_pieces, block, bits)
-            if bits is not None and mixed
-            else None,
-        )
 
     def _stored_pieces(self) -> Iterator[tuple[int, Piece, LayerBlock | None]]:
         """Every kind of parameter: how often it is there, what it is, the layer it is of."""

@@ -15,6 +15,7 @@ from archinfer.models.layers.block import LayerBlock
 from archinfer.models.layers.pieces import COMPONENTS, KEPT_COMPONENTS, Piece
 from archinfer.models.modules import names_of, outside_names
 from archinfer.models.quantmethods import Recipe
+from archinfer.models.shape import LayerGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class Bits:
     """Whether what the layers say of single matrices counts."""
     set_apart: frozenset[str] = frozenset()
     """Components whose format somebody chose, whatever the file says."""
+    main: str = "bf16"
+    """What a deployment takes for the format of everything that says nothing."""
     by_component: Mapping[str, float] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -86,7 +89,8 @@ def chosen_bits(stored: Storage, chosen: WeightFormat | None) -> Bits:
         formats = dict.fromkeys(COMPONENTS, first) | dict.fromkeys(KEPT_COMPONENTS, wide(first))
         own = False
     apart = dict(chosen.components) if chosen is not None else {}
-    return Bits(formats | apart, own, frozenset(apart))
+    main = stored.main if own else chosen.name.split(",")[0] if chosen else ""
+    return Bits(formats | apart, own, frozenset(apart), main)
 
 
 def store(
@@ -157,3 +161,39 @@ def _by_format(sizes: Mapping[tuple[str, str], int]) -> dict[str, int]:
     for (_, form), count in sizes.items():
         total[form] += count
     return total
+
+
+def mean_bits(pieces: Sequence[Piece], block: LayerBlock | None, bits: Bits) -> float | None:
+    """Mean bits of one parameter over `pieces` of a layer; None where there are none."""
+    count = sum(p.count for p in pieces)
+    return sum(p.count * bits.of(p, block) for p in pieces) / count if count else None
+
+
+def layer_group(block: LayerBlock, hidden: int, bits: Bits | None) -> LayerGroup:
+    """One kind of layer as the cost model sees it; with bits of its own where they are not those
+    of the main format."""
+    pieces = block.pieces(hidden)
+    routed = [p for p in pieces if p.component == "experts"]
+    shared = [p for p in pieces if p.component != "experts"]
+    own = None
+    if bits is not None and {bits.of(p, block) for p in pieces} != {weight_format(bits.main).bits}:
+        own = bits
+    moe = block.moe
+    return LayerGroup(
+        count=float(block.count),
+        shared_params=float(sum(p.count for p in shared)),
+        vector_params=float(sum(p.count for p in shared if p.vector)),
+        routed_params=float(sum(p.count for p in routed)),
+        experts=1.0 if moe is None else float(moe.experts),
+        experts_per_token=1.0 if moe is None else float(moe.experts_per_token),
+        caches=(*block.caches(), *block.indexer_caches()),
+        state_bytes=float(block.state_bytes()),
+        state_shards=block.state_shards,
+        reductions=float(block.reductions),
+        matrices=tuple(float(p.count) for p in shared if not p.vector),
+        expert_matrices=()
+        if moe is None
+        else tuple(p.count / moe.experts for p in routed if not p.vector),
+        shared_bits=None if own is None else mean_bits(shared, block, own),
+        routed_bits=None if own is None else mean_bits(routed, block, own),
+    )
