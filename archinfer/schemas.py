@@ -146,6 +146,12 @@ def _hardware_file() -> dict[str, Any]:
     return _file_schema(Profile)
 
 
+def _observation_file() -> dict[str, Any]:
+    from archinfer.fitting.observations import ObservationFile
+
+    return ObservationFile.model_json_schema()
+
+
 def _check_file() -> dict[str, Any]:
     from archinfer.checks.schema import CheckFile
 
@@ -238,6 +244,7 @@ def _of(output: Output) -> Schema:
 
 SCHEMAS: dict[str, Schema] = {
     "hardware": Schema("file: a hardware profile", _hardware_file),
+    "observations": Schema("file: speeds for fit and validate", _observation_file),
     "check": Schema("file: expectations for archinfer check", _check_file),
 } | {name: _of(output) for name, output in OUTPUTS.items()}
 """Every schema by name."""

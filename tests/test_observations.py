@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from archinfer import catalogue
 from archinfer.errors import FileError, InputError
 from archinfer.fitting import observations
 from archinfer.fitting.cases import prepare_all
+from archinfer.fitting.observations import Observation
 from archinfer.hardware.profile import Hardware
 
 ROW = """\
@@ -249,3 +253,63 @@ def test_unknown_architecture_names_the_line_and_the_nearest(tmp_path: Path) -> 
     row = observations.read(_file(tmp_path, ROW.replace("llama-3.1-8b", "lama-3.1-8b")))[0]
     with pytest.raises(InputError, match=r"rows.yaml:3: .*'lama-3.1-8b'.*llama-3.1-8b"):
         row.architecture_model()
+
+
+def test_the_schema_takes_the_shipped_rows_and_no_others() -> None:
+    from jsonschema import Draft202012Validator
+
+    from archinfer import files
+    from archinfer.schemas import json_schema
+
+    with resources.as_file(resources.files("archinfer") / "data" / "observations.yaml") as path:
+        rows = files.load(path).data
+    check = Draft202012Validator(json_schema("observations"))
+    assert check.is_valid(rows)
+    assert not check.is_valid([{**rows[0], "kv_bits": -8}])
+    assert not check.is_valid([{**rows[0], "kv_format": "fp8"}])
+
+
+def test_a_calibrated_machine_is_released_for_another_engine(tmp_path: Path) -> None:
+    """Speeds of an engine that reads at half the speed: constants stay where calibration put them,
+    and move where they are released."""
+    from archinfer.calibration.host import Ceilings, Host, profile_data, profile_hardware
+    from archinfer.fitting.fit import fit_rows
+    from archinfer.fitting.prior import fit_prior
+    from archinfer.forward.predict import predict
+    from archinfer.models import catalogue
+    from archinfer.physics.deployment import Deployment
+
+    host = Host("a processor", 2, 2, 64e9, "2026-01-02", "calibrate", Ceilings(20e9, 150e9))
+    known = {"bandwidth_efficiency": (0.8, 0.03), "compute_efficiency": (0.4, 0.1)}
+    machine = profile_hardware(profile_data(host, known, 0.05))
+    engine = machine.with_constants({"bandwidth_efficiency": 0.4})
+    rows = []
+    for name in ("llama-3.2-1b", "llama-2-7b", "llama-3.1-8b", "mistral-7b-v0.1", "qwen3-8b"):
+        asked = Deployment(weights="bf16", context_tokens=512)
+        speed = float(predict(catalogue.load(name), engine, asked, changes=False).speed[1])
+        rows.append(
+            Observation(
+                name,
+                name,
+                name,
+                "host",
+                speed,
+                nodes=1,
+                batch=1.0,
+                speculative=False,
+                weight_bits=16.0,
+                context_tokens=512.0,
+            )
+        )
+    prior = fit_prior(machine)
+    (tight, cases), (free, _) = (fit_rows(machine, rows, p) for p in (prior, prior.released(1.0)))
+    error = [np.abs(f.residuals(cases)).max() for f in (tight, free)]
+    assert error[1] < 0.05 < error[0]
+    assert free.constants["bandwidth_efficiency"] == pytest.approx(0.4, rel=0.1)
+    assert all(v <= 1.0 for n, v in free.constants.items() if n.endswith("efficiency"))
+    # Keys and values of 8 bits are half as many bytes.
+    wide, narrow = (
+        prepare_all([replace(rows[0], kv_bits=bits)], machine)[0].workload.memory.kv
+        for bits in (None, 8.0)
+    )
+    assert narrow == pytest.approx(0.5 * wide)

@@ -20,6 +20,16 @@ def fit(
             help="Further observations (YAML); one with the id of a shipped row replaces it."
         ),
     ] = None,
+    release: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=3.0,
+            metavar="LOG-SD",
+            help="Least standard deviation of the logarithm of every constant before the fit, so "
+            "that what one engine was calibrated to can move to where another is, as 1.",
+        ),
+    ] = None,
     save: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Write the fitted profile here (a complete YAML file)."),
@@ -45,7 +55,10 @@ def fit(
     rows = [r for r in rows if r.fitted]
     if not rows:
         warn(f"no observation of {profile.name}: what is printed is the belief before any")
-    found, cases = fit_rows(profile, rows)
+    prior = fit_prior(profile)
+    if release is not None:
+        prior = prior.released(release)
+    found, cases = fit_rows(profile, rows, prior)
     for case in cases:
         if not case.fits:
             warn(f"observation {case.row.id!r}: the model does not fit {case.nodes.max():g} nodes")
@@ -54,7 +67,8 @@ def fit(
         return
     command = f"archinfer fit --hardware {hardware}"
     command += f" --observations {observations}" if observations is not None else ""
+    command += f" --release {release:g}" if release is not None else ""
     command += " --save FILE"
-    text = profile_text(found, cases, command, fit_prior(profile).sources)
+    text = profile_text(found, cases, command, prior.sources)
     write_atomic(save, text.encode())
     typer.echo(f"saved {save}", err=True)

@@ -197,6 +197,7 @@ def _as_run(
         concurrency=row.batch or 1.0,
         weight_bits=bits,
         outside_bits=outside_bits,
+        kv_bits=row.kv_bits or 16.0,
         weights_only=format_name is not None and weight_format(format_name).weights_only,
     )
     return Workload(shape, traffic)

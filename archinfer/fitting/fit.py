@@ -18,7 +18,7 @@ from scipy.optimize import minimize
 from archinfer.fitting.cases import Case, prepare_all
 from archinfer.fitting.observations import Observation
 from archinfer.fitting.prior import Prior, fit_prior
-from archinfer.hardware.figures import Figure
+from archinfer.hardware.figures import KEYS, Figure
 from archinfer.hardware.profile import Hardware, SoftwareFactor
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.statistics import DEGREES, log_density
@@ -124,7 +124,10 @@ class FitModel:
         values = np.exp(theta[:, : self.constants]).T
         names = self.names[: self.constants]
         return self.hardware.with_constants(
-            {name: v.reshape(shape) for name, v in zip(names, values, strict=True)}
+            {
+                name: np.minimum(v, KEYS[name].most).reshape(shape)
+                for name, v in zip(names, values, strict=True)
+            }
         )
 
     def _pass_s(self, theta: FloatArray, case: Case, draft_tokens: float = 0) -> Number:
@@ -220,8 +223,9 @@ class Fit:
 
     @property
     def constants(self) -> dict[str, float]:
-        """The constants of the profile, in SI units."""
-        return {name: self.value(name) for name in self.model.names[: self.model.constants]}
+        """The constants of the profile, in SI units; no share is above 1."""
+        names = self.model.names[: self.model.constants]
+        return {name: min(self.value(name), KEYS[name].most) for name in names}
 
     @property
     def noise_log_sd(self) -> float:

@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, RootModel, WithJsonSchema, field_validator
 
 from archinfer import files, strict
 from archinfer.asking import SPEED_MOST
@@ -51,6 +51,8 @@ class Observation:
     speculative: bool | None = None
     """Whether speculative decoding was used."""
     weight_bits: float | None = None
+    kv_bits: float | None = None
+    """Bits of a number in the KV cache; None: 16."""
     context_tokens: float | None = None
     date: str = ""
     """"2025", "2025-07" or "2025-07-31"."""
@@ -137,8 +139,8 @@ _Whole = Annotated[int, Field(ge=1)]
 _Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
 
 
-class _Row(BaseModel):
-    """Layout of one row of the file."""
+class Row(BaseModel):
+    """One speed."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -150,8 +152,9 @@ class _Row(BaseModel):
     nodes: _Whole | None = None
     batch: _Positive | None = None
     tokens_per_s: Annotated[float, Field(gt=0, le=SPEED_MOST, strict=False, allow_inf_nan=False)]
-    speculative: bool | None = None
+    speculative: Annotated[bool | None, WithJsonSchema({"enum": [True, False, "unknown"]})] = None
     weight_bits: Annotated[float, Field(gt=0, le=64, strict=False)] | None = None
+    kv_bits: Annotated[float, Field(gt=0, le=64, strict=False)] | None = None
     context_tokens: _Positive | None = None
     date: str | int | None = None
     measured_by: str | None = None
@@ -166,8 +169,10 @@ class _Row(BaseModel):
     draft_weight_bits: Annotated[float, Field(gt=0, le=64, strict=False)] | None = None
     fitted: bool = True
 
-    @field_validator("tokens_per_s", "weight_bits", "context_tokens", "batch", "mesh_side",
-                     "accepted_tokens", "draft_weight_bits", mode="before")  # fmt: skip
+    @field_validator(
+        "tokens_per_s", "weight_bits", "kv_bits", "context_tokens", "batch", "mesh_side",
+        "accepted_tokens", "draft_weight_bits", mode="before",
+    )  # fmt: skip
     @classmethod
     def _number(cls, value: Any) -> Any:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
@@ -199,6 +204,10 @@ class _Row(BaseModel):
         return text
 
 
+class ObservationFile(RootModel[list[Row]]):
+    """Speeds that were published or measured: one row each."""
+
+
 def read(path: str | os.PathLike[str]) -> list[Observation]:
     """The rows of a file, in its order.
 
@@ -217,7 +226,7 @@ def read(path: str | os.PathLike[str]) -> list[Observation]:
     first: dict[str, int] = {}
     for data, known in zip(document.data, lines, strict=True):
         one = Document(document.path, data, known)
-        row = _observation(strict.validate(one, _Row), one)
+        row = _observation(strict.validate(one, Row), one)
         if row.id in first:
             raise one.error(
                 ("id",), f"key 'id': {row.id!r} is there twice (first on line {first[row.id]})"
@@ -303,7 +312,7 @@ def software_by_date(
     return out
 
 
-def _observation(row: _Row, document: Document) -> Observation:
+def _observation(row: Row, document: Document) -> Observation:
     values = row.model_dump(exclude={"source"})
     for text in ("hardware", "measured_by", "note", "confidence", "date"):
         values[text] = values[text] or ""

@@ -6,7 +6,7 @@ starts from its own constants.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Annotated
@@ -46,6 +46,12 @@ class Prior:
     draft_time: tuple[float, float]
     sources: dict[str, str]
     transfer_from: str | None = None
+
+    def released(self, log_sd: float) -> Prior:
+        """The same with every constant at least so uncertain: what was calibrated with one engine
+        may then move to where another one is."""
+        constants = {name: (mean, max(sd, log_sd)) for name, (mean, sd) in self.constants.items()}
+        return replace(self, constants=constants)
 
 
 class _Strict(BaseModel):
