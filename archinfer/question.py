@@ -61,6 +61,7 @@ _OWN_FORMAT = Use(
     "(bf16 for totals)."
 )
 _OWN_CACHE = Use("KV-cache format. Default: the one the model's file states, else bf16.")
+_CONTEXT = Use("Tokens of context (128k = 128,000).", "8k")
 _USERS = Use("Users served at once.", "1")
 _SET = Use("Set a figure of the profile, as link.latency='2 us'.")
 _GAIN = "Accepted tokens a pass, as 1 (none) or 1:3."
@@ -174,8 +175,17 @@ class Common(TypedDict, total=False):
         ),
     ]
     context: Annotated[
-        Quantity,
-        Ask(dimension="tokens", **_WHOLE, **_all("Tokens of context (128k = 128,000).", "8k")),
+        Quantity | None,
+        Ask(
+            dimension="tokens",
+            **_WHOLE,
+            solve=Use(
+                "Tokens of context (128k = 128,000). Default: 8k (the posterior: unknown, 1k to "
+                "64k)."
+            ),
+            predict=_CONTEXT,
+            compare=_CONTEXT,
+        ),
     ]
     concurrency: Annotated[
         Quantity | None,
@@ -183,7 +193,9 @@ class Common(TypedDict, total=False):
             dimension="whole",
             **_WHOLE,
             examples=("1", "64"),
-            solve=Use("Users served at once. Default: 1 (the posterior: unknown, 1 to 32)."),
+            solve=Use(
+                "Users served at once. Default: 1 (the posterior: unknown, 1 to a full pipeline)."
+            ),
             predict=_USERS,
             compare=_USERS,
         ),

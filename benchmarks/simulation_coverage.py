@@ -38,8 +38,9 @@ import numpy as np
 from scipy.stats import kstest
 
 from archinfer.hardware.profile import Hardware
+from archinfer.inference.batch import QUANTITIES
 from archinfer.inference.infer import infer, simulate
-from archinfer.inference.posterior import QUANTITIES, Posterior
+from archinfer.inference.posterior import Posterior
 from archinfer.solver.question import Question
 
 TOLERANCE = 0.04

@@ -20,7 +20,7 @@ EXPECTED: dict[str, dict[str, Any]] = json.loads(
 
 def test_the_catalogue_holds_the_expected_models() -> None:
     assert sorted(EXPECTED) == list(catalogue.names())
-    assert len(EXPECTED) == 61
+    assert len(EXPECTED) == 62
 
 
 @pytest.mark.parametrize("name", EXPECTED)

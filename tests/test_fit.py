@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from archinfer import catalogue
 from archinfer.errors import FileError
 from archinfer.fitting.cases import prepare, prepare_all
-from archinfer.fitting.fit import Fit, FitModel, fit_rows, quantiles, shipped_fit, without_model
+from archinfer.fitting.fit import Fit, FitModel, fit_rows, quantiles, without_model
 from archinfer.fitting.observations import Observation, load
 from archinfer.fitting.prior import fit_prior
 from archinfer.fitting.profile import profile_text
+from archinfer.fitting.shipped import shipped_fit
 from archinfer.forward.evaluate import evaluate
 from archinfer.hardware.profile import Hardware
 from archinfer.physics.decode import decode_time

@@ -102,7 +102,7 @@ def test_nothing_feasible_still_says_what_the_posterior_says(here: Where) -> Non
     assert sum(text.startswith(start) for text in told(given, here)) == 1
 
 
-@pytest.mark.parametrize(("speed", "word"), [(9000.0, "more"), (300.0, "less")])
+@pytest.mark.parametrize(("speed", "word"), [(9000.0, "more"), (700.0, "less")])
 def test_causes_point_the_way_of_the_ratio(speed: float, word: str) -> None:
     """A slower model has more depth or gains less by speculation; a faster one the reverse."""
     posterior = found("wse-3", 8, 1000.0).posterior

@@ -136,7 +136,8 @@ def test_schema_and_reader_refuse_the_same_profiles(place: tuple[Any, ...], tmp_
             read_profile(path)
             accepted = True
         except FileError as error:
-            if "execution spatial needs" in error.message or "rows of" in error.message:
+            several = ("execution spatial needs", "rows of", "unknown constant")
+            if any(words in error.message for words in several):
                 continue
             accepted = False
         assert checker.is_valid(as_json(changed)) is accepted, (place, new)

@@ -16,9 +16,9 @@ from archinfer.cli.fit import fit as fit_command
 from archinfer.cli.validate import validate as validate_command
 from archinfer.errors import InputError
 from archinfer.fitting.cases import prepare_all
-from archinfer.fitting.fit import shipped_fit
 from archinfer.fitting.inverse import validate_inverse
 from archinfer.fitting.observations import load, usable
+from archinfer.fitting.shipped import shipped_fit
 from archinfer.fitting.validation import (
     Validation,
     error,

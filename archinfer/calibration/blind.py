@@ -263,6 +263,7 @@ def question_for(hardware: Hardware, tokens_per_s: float, scaled: Scaled) -> Que
         tokens_per_s=tokens_per_s,
         observed=True,
         context_tokens=scaled.context_tokens,
+        context_known=True,
         weights=("fp32",),
         kv="fp32",
         rules=scaled.rules,

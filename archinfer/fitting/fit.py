@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
 from scipy.optimize import minimize
 
 from archinfer.fitting.cases import Case, prepare_all
@@ -27,8 +28,10 @@ from archinfer.physics.decode import decode_time
 from archinfer.physics.mapping import Placement
 from archinfer.physics.speculation import speculative_time
 
-_SOFTWARE = "software:"
-_SPECULATION = ("spread", "acceptance", "draft_time", "probability")
+SOFTWARE = "software:"
+SPECULATION = ("spread", "acceptance", "acceptance_sd", "draft_time", "probability")
+_NORMAL_POINTS, _NORMAL_WEIGHTS = hermegauss(5)
+"""Gauss-Hermite points of a standard normal: how acceptance of one model differs from the mean."""
 _FEWEST_DETAIL = 1.0
 """Least curvature of the scaled posterior along any direction, that of the prior alone: keeps the
 Laplace covariance proper where a mixture makes the maximum flat."""
@@ -41,8 +44,8 @@ class FitModel:
     hardware: Hardware
     names: tuple[str, ...]
     """Constants by their profile key (logarithms), `software:NAME` (logarithm of a speed ratio),
-    `noise` (logarithm), and, where any row may have used speculation, `spread`, `draft_time`
-    (logarithms), `acceptance`, `probability` (log-odds)."""
+    `noise` (logarithm), and, where any row may have used speculation, `spread`, `acceptance_sd`,
+    `draft_time` (logarithms), `acceptance`, `probability` (log-odds)."""
     constants: int
     """How many of them are constants of the profile."""
     mean: FloatArray
@@ -62,10 +65,10 @@ class FitModel:
         beliefs = dict(prior.constants)
         count = len(beliefs)
         named = {c.row.software for c in cases if c.row.software is not None} | set(software)
-        beliefs |= {_SOFTWARE + name: (0.0, prior.software_log_sd) for name in sorted(named)}
+        beliefs |= {SOFTWARE + name: (0.0, prior.software_log_sd) for name in sorted(named)}
         beliefs["noise"] = prior.noise
         if any(c.row.speculative is not False and c.row.accepted_tokens is None for c in cases):
-            beliefs |= {name: getattr(prior, name) for name in _SPECULATION}
+            beliefs |= {name: getattr(prior, name) for name in SPECULATION}
         mean, sd = np.array(list(beliefs.values())).T
         return cls(hardware, tuple(beliefs), count, mean, sd)
 
@@ -78,12 +81,14 @@ class FitModel:
         return theta[:, self.names.index(name)][:, None]
 
     def components(
-        self, theta: FloatArray, case: Case
+        self, theta: FloatArray, case: Case, deviate: Number = 0.0
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The ways in which a case's speed can come about.
 
         Args:
             theta: n parameter vectors, shape (n, p).
+            deviate: how far the log-odds of acceptance of the case's model are from the mean, in
+                standard deviations; a number or shape (n, 1).
 
         Returns:
             Centre and scale of log(tokens/s), and logarithm of the chance, each (n, ways).
@@ -91,8 +96,8 @@ class FitModel:
         shape = (len(theta), len(case.nodes))
         row = case.row
         level: FloatArray = np.zeros((len(theta), 1))
-        if row.software is not None and _SOFTWARE + row.software in self.names:
-            level = self.column(theta, _SOFTWARE + row.software)
+        if row.software is not None and SOFTWARE + row.software in self.names:
+            level = self.column(theta, SOFTWARE + row.software)
         noise = np.exp(self.column(theta, "noise"))
         ways: list[tuple[FloatArray, FloatArray, FloatArray]] = []
 
@@ -114,7 +119,7 @@ class FitModel:
             if row.speculative is not False:
                 spread = np.hypot(noise, np.exp(self.column(theta, "spread")))
                 used = np.logaddexp(0.0, -logit) if maybe else 0.0
-                add(self._speculative_s(theta, case), spread, 0.0, used)
+                add(self._speculative_s(theta, case, deviate), spread, 0.0, used)
         centre, scale, chance = (np.concatenate(x, axis=1) for x in zip(*ways, strict=True))
         return centre, scale, chance
 
@@ -136,31 +141,54 @@ class FitModel:
         workload = replace(case.workload, traffic=drafting)
         return decode_time(self._at(theta), workload, case.mapping, case.side).total
 
-    def _speculative_s(self, theta: FloatArray, case: Case) -> Number:
+    def _speculative_s(self, theta: FloatArray, case: Case, deviate: Number) -> Number:
         """Seconds of a token with speculation, shape (n, mappings)."""
         draft_s = case.draft_time_s(self._at(theta))
         if draft_s is None:
             draft_s = np.exp(self.column(theta, "draft_time"))
+        between = np.exp(self.column(theta, "acceptance_sd"))
+        log_odds = self.column(theta, "acceptance") + between * deviate
         return speculative_time(
             self._at(theta, 2),
             case.workload,
             _column(case.mapping),
-            _expit(self.column(theta, "acceptance"))[..., None],
+            _expit(log_odds)[..., None],
             np.asarray(draft_s)[..., None],
             case.side,
         )
 
-    def _log_likelihoods(self, theta: FloatArray, case: Case) -> tuple[FloatArray, FloatArray]:
+    def _log_likelihoods(
+        self, theta: FloatArray, case: Case, deviate: Number = 0.0
+    ) -> tuple[FloatArray, FloatArray]:
         """Centres, and logarithms of chance and density at the observed speed; (n, ways)."""
-        centre, scale, chance = self.components(theta, case)
+        centre, scale, chance = self.components(theta, case, deviate)
         log_t = log_density((case.log_speed - centre) / scale) - np.log(scale)
         return centre, chance + log_t
 
     def negative_log_posterior(self, theta: FloatArray, cases: Sequence[Case]) -> FloatArray:
-        """Up to a constant; theta (n, p) -> (n,)."""
+        """Up to a constant; theta (n, p) -> (n,).
+
+        The rows of one model share its acceptance, which is summed over.
+        """
+
+        def log_likelihood(case: Case, deviate: float) -> FloatArray:
+            log_p = self._log_likelihoods(theta, case, deviate)[1]
+            return np.asarray(np.logaddexp.reduce(log_p, axis=1))
+
         out = 0.5 * np.sum(((theta - self.mean) / self.sd) ** 2, axis=1)
+        together: dict[tuple[float, ...], list[Case]] = {}
         for case in cases:
-            out = out - np.logaddexp.reduce(self._log_likelihoods(theta, case)[1], axis=1)
+            if case.row.speculative is False or case.row.accepted_tokens is not None:
+                out = out - log_likelihood(case, 0.0)
+            else:
+                together.setdefault(case.model_key, []).append(case)
+        log_weights = np.log(_NORMAL_WEIGHTS / _NORMAL_WEIGHTS.sum())
+        for own in together.values():
+            at_points = [
+                log_weight + sum(log_likelihood(case, float(deviate)) for case in own)
+                for deviate, log_weight in zip(_NORMAL_POINTS, log_weights, strict=True)
+            ]
+            out = out - np.logaddexp.reduce(at_points, axis=0)
         return np.asarray(out)
 
     def fit(self, cases: Sequence[Case], start: FloatArray | None = None) -> Fit:
@@ -242,9 +270,9 @@ class Fit:
     def software(self) -> tuple[SoftwareFactor, ...]:
         """Speed of each other software as a factor, with the sd of its logarithm."""
         return tuple(
-            SoftwareFactor(name.removeprefix(_SOFTWARE), self.value(name), self.sd(name))
+            SoftwareFactor(name.removeprefix(SOFTWARE), self.value(name), self.sd(name))
             for name in self.model.names
-            if name.startswith(_SOFTWARE)
+            if name.startswith(SOFTWARE)
         )
 
     @property
@@ -254,7 +282,8 @@ class Fit:
             return None
         return SpeculationLaw(
             acceptance=self.value("acceptance"),
-            acceptance_logit_sd=self.sd("acceptance"),
+            # Of a model not fitted to: its own deviation, and what is not known of the mean.
+            acceptance_logit_sd=float(np.hypot(self.sd("acceptance"), self.value("acceptance_sd"))),
             draft_time_s=self.value("draft_time"),
             draft_time_log_sd=self.sd("draft_time"),
             probability=self.value("probability"),
@@ -296,7 +325,8 @@ class Fit:
         """Predicted log(tokens/s) of a case, everything uncertain drawn; shape (count,)."""
         rng = np.random.default_rng(seed)
         theta = self.mode + _normal(rng, count, self.covariance)
-        centre, scale, chance = self.model.components(theta, case)
+        deviate = rng.standard_normal((count, 1))
+        centre, scale, chance = self.model.components(theta, case, deviate)
         share = np.exp(chance - np.logaddexp.reduce(chance, axis=1)[:, None])
         way = (share.cumsum(axis=1) < rng.random((count, 1))).sum(axis=1)
         way = np.minimum(way, share.shape[1] - 1)
@@ -331,38 +361,6 @@ def fit_rows(
     return FitModel.of(hardware, cases, prior, software).fit(cases), cases
 
 
-def shipped_fit(hardware: Hardware, software: Iterable[str] = ()) -> Fit:
-    """What a profile file says, as a fit: nothing is fitted, its constants are taken as they are.
-
-    Covariances between constants, software and speculation are not part of a profile and count
-    as zero. Any `software` that the profile does not list has the prior's speed and spread.
-    """
-    prior = fit_prior(hardware)
-    names, values, covariance = hardware.constants()
-    more: dict[str, tuple[float, float]] = {
-        _SOFTWARE + name: (0.0, prior.software_log_sd) for name in software
-    } | {_SOFTWARE + name: (float(np.log(factor)), sd) for name, factor, sd in hardware.software}
-    scale = np.sqrt((DEGREES - 2.0) / DEGREES)
-    more["noise"] = (float(np.log(max(hardware.model_error_log_sd * scale, 1e-3))), 0.0)
-    law = hardware.speculation
-    if law is None:
-        more |= {name: getattr(prior, name) for name in _SPECULATION}
-    else:
-        more["spread"] = (float(np.log(max(law.spread_log_sd, 1e-3))), 0.0)
-        more["acceptance"] = (_logit(law.acceptance), law.acceptance_logit_sd)
-        more["draft_time"] = (float(np.log(law.draft_time_s)), law.draft_time_log_sd)
-        more["probability"] = (_logit(law.probability), 0.0)
-    mean, sd = np.array(list(more.values())).T
-    k = len(names)
-    full = np.zeros((k + len(more), k + len(more)))
-    full[:k, :k] = covariance
-    full[k:, k:] = np.diag(sd**2)
-    mode = np.concatenate([np.log(values), mean])
-    width = np.concatenate([np.sqrt(np.diag(covariance)), sd])
-    model = FitModel(hardware, (*names, *more), k, mode, width)
-    return Fit(model, mode, full, ())
-
-
 def quantiles(
     draws: FloatArray, levels: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)
 ) -> FloatArray:
@@ -388,10 +386,6 @@ def _column(mapping: Placement) -> Placement:
 def _own_space(name: str, at: float) -> float:
     odds = name in ("acceptance", "probability")
     return float(_expit(np.asarray(at)) if odds else np.exp(at))
-
-
-def _logit(p: float) -> float:
-    return float(np.log(p) - np.log1p(-p))
 
 
 def _expit(x: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -24,28 +24,28 @@ _Sd = Annotated[float, Field(gt=0, le=3, strict=False)]
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """Normal beliefs, in the space the fit works in.
-
-    Attributes:
-        constants: name -> (mean, sd) of the logarithm of the value in SI units.
-        software_log_sd: sd of the logarithm of the speed of other software, about 1.
-        noise, spread: (mean, sd) of the logarithm of the scale of the noise, and of the
-            further spread of speeds reached with speculation.
-        acceptance, probability: (mean, sd) of the log-odds.
-        draft_time: (mean, sd) of the logarithm of the seconds to draft one token.
-        sources: where each constant's belief comes from.
-        transfer_from: profile whose fitted constants should predict this one without a refit.
-    """
+    """Normal beliefs, (mean, sd) in the space the fit works in."""
 
     constants: dict[str, tuple[float, float]]
+    """Of the logarithm of each value in SI units."""
     software_log_sd: float
+    """Of the logarithm of the speed of other software, about 1."""
     noise: tuple[float, float]
+    """Of the logarithm of the scale of the noise."""
     spread: tuple[float, float]
+    """Of the logarithm of the further spread of speeds reached with speculation."""
     acceptance: tuple[float, float]
+    """Of the log-odds of the typical model."""
+    acceptance_sd: tuple[float, float]
+    """Of the logarithm of the standard deviation of the log-odds from model to model."""
     probability: tuple[float, float]
+    """Of the log-odds of speculation being used."""
     draft_time: tuple[float, float]
+    """Of the logarithm of the seconds to draft one token."""
     sources: dict[str, str]
+    """Where each constant's belief comes from."""
     transfer_from: str | None = None
+    """Profile whose fitted constants should predict this one without a refit."""
 
     def released(self, log_sd: float) -> Prior:
         """The same with every constant at least so uncertain: what was calibrated with one engine
@@ -79,6 +79,7 @@ class _Logit(_Strict):
 
 class _Speculation(_Strict):
     acceptance: _Logit
+    acceptance_between_models: _Log
     draft_time: _Log
     probability: _Logit
     spread: _Log
@@ -106,6 +107,8 @@ class _Profile(_Strict):
 class _File(_Strict):
     default: _Default
     profiles: dict[str, _Profile]
+    operations: Any = None
+    """For `archinfer.inference.operations`."""
 
 
 @cache
@@ -144,6 +147,7 @@ def fit_prior(hardware: Hardware) -> Prior:
         noise=((own and own.noise) or default.noise).log("number"),
         spread=speculation.spread.log("number"),
         acceptance=speculation.acceptance.logit(),
+        acceptance_sd=speculation.acceptance_between_models.log("number"),
         probability=speculation.probability.logit(),
         draft_time=speculation.draft_time.log("seconds"),
         sources=sources,

@@ -117,7 +117,7 @@ def _put_constants(data: dict[str, Any], fit: Fit, made: str, sources: Mapping[s
         place = name.split(".") if "." in name else ["constants", name]
         for part in place[:-1]:
             at = at[part]
-        old = at[place[-1]]
+        old = at.get(place[-1], {})
         before = sources.get(name)
         new = {
             "value": _quantity(name, value),

@@ -14,19 +14,13 @@ from typing import Annotated, Any
 import numpy as np
 
 from archinfer.fitting.cases import Case, prepare_all
-from archinfer.fitting.fit import (
-    Fit,
-    FitModel,
-    fit_rows,
-    quantiles,
-    shipped_fit,
-    without_model,
-)
+from archinfer.fitting.fit import Fit, FitModel, fit_rows, quantiles, without_model
 from archinfer.fitting.inverse import InverseCase
 from archinfer.fitting.observations import Observation
 from archinfer.fitting.prior import fit_prior
+from archinfer.fitting.shipped import shipped_fit
 from archinfer.hardware.profile import Hardware
-from archinfer.inference.posterior import Levels
+from archinfer.inference.modes import Levels
 from archinfer.physics.roofline import roofline_tokens_per_s
 from archinfer.record import As, Record
 

@@ -177,6 +177,11 @@ class Node(Record):
     ] = 1.0  # fmt: skip
     """fixed time of a layer with routed experts over that of one without, chains alike: the
     kernels that route, gather and combine"""
+    routed_weight_factor: Annotated[
+        Number, Key("routed_weight_factor", "number", 1.0, True, uncertain=True, optional=True)
+    ] = 1.0
+    """time of a routed expert's weight over that of any other: experts do not load all cores
+    evenly (spatial), and are many small reads (temporal)"""
     model_error_log_sd: Annotated[float, Key("model_error", "number", closed=True, most=3.0)]
     """spread of what the model does not explain, in natural logarithm"""
 

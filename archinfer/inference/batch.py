@@ -10,6 +10,9 @@ import numpy as np
 from archinfer.inference.importance import Index
 from archinfer.models.shape import FloatArray, Number
 
+QUANTITIES = ("total_params", "active_params", "layers", "nodes")
+"""What is reported; `nodes` are those in use."""
+
 
 @dataclass(slots=True)
 class Batch:
@@ -26,7 +29,11 @@ class Batch:
     accepted_tokens: FloatArray
     speculates: FloatArray
     concurrency: FloatArray
+    """Users whose caches are in memory at once."""
+    held_context_tokens: FloatArray
+    """Tokens of context that each holds."""
     context_tokens: FloatArray
+    """Tokens of context at which the speed was measured."""
     software: FloatArray
     """Position in the question's `softwares`."""
     software_factor: FloatArray

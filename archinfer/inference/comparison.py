@@ -86,19 +86,17 @@ def _reference_accepted(
     deployed: _Deployed,
     tokens_per_s: float,
     count: int,
-) -> tuple[FloatArray, FloatArray, float]:
-    """Tokens per pass of the reference, `count` draws: the same prior, its own speed.
+) -> tuple[FloatArray, float]:
+    """Tokens per pass of the reference, `count` draws: the same prior, its own speed and text.
 
-    With the part of the logarithm of its speed that the spread of speculation explains, and the
-    logarithm of the chance of that speed.
+    With the logarithm of the chance of that speed.
     """
     question = posterior.question
     pass_s = float(deployed.time.total)
-    spread: FloatArray = np.zeros(1)
     if posterior.law is None:
         gains, prior = _plain_gains(*question.speculation)
     else:
-        z = normal_points(2000, 2, np.random.default_rng(0))
+        z = normal_points(4000, 3, np.random.default_rng(0))
         used, acceptance, draft_s = drawn_speculation(
             posterior.law, question.speculation, z[:, 0], z[:, 1]
         )
@@ -109,19 +107,17 @@ def _reference_accepted(
             acceptance[:, None],
             draft_s[:, None],
         )
-        gains = np.where(used, pass_s / each_s, 1.0)
+        text = np.exp(posterior.law.spread_log_sd * z[:, 2])
+        gains = np.where(used, np.maximum(text * pass_s / each_s, 1.0), 1.0)
         prior = np.full(len(gains), 1.0 / len(gains))
-        spread = np.where(used, posterior.law.spread_log_sd, 0.0)
-    scale = noise_scale(question.hardware, deployed.time, spread)
+    scale = noise_scale(question.hardware, deployed.time)
     deviation = np.log(tokens_per_s * pass_s / gains) / scale
     log_p = np.log(prior) + log_density(deviation) - np.log(scale)
     chance = float(np.logaddexp.reduce(log_p))
     p = np.exp(log_p - log_p.max())
     index = resampled(p / p.sum(), count)
     index = np.random.default_rng(1).permutation(index)
-    # Of a residual, its parts have the shares of their variances on average.
-    explained = np.broadcast_to(deviation * spread**2 / scale, gains.shape)
-    return gains[index], explained[index], chance
+    return gains[index], chance
 
 
 def _deploy(
@@ -199,21 +195,18 @@ def compare_with(
     kept = np.flatnonzero(posterior.weights > 0.0)
     d, w = posterior.draws.take(kept), posterior.weights[kept]
     parts = _pass_parts(d, deployed.time)
-    accepted, gained, chance = np.empty((3, len(kept)))
+    accepted, chance = np.empty((2, len(kept)))
     for k, (_, factor, _) in enumerate(question.softwares):
         runs = np.flatnonzero(d.software == k)
         if len(runs):
             usual_tokens_per_s = reference_tokens_per_s / factor
-            accepted[runs], gained[runs], chance[runs] = _reference_accepted(
+            accepted[runs], chance[runs] = _reference_accepted(
                 posterior, deployed, usual_tokens_per_s, len(runs)
             )
     if len(question.softwares) > 1:
         w = w * np.exp(chance - chance.max())
         w /= w.sum()
-    parts["speculation"] = np.log(accepted / d.accepted_tokens) + gained
-    if posterior.law is not None:
-        share = np.where(d.speculates > 0.0, (posterior.law.spread_log_sd / d.log_scale) ** 2, 0.0)
-        parts["speculation"] -= d.deviation * d.log_scale * share
+    parts["speculation"] = np.log(accepted / d.accepted_tokens)
     log_ratio = float(np.log(reference_tokens_per_s / question.tokens_per_s))
     parts["unexplained"] = log_ratio - np.sum(list(parts.values()), axis=0)
     events = {

@@ -25,6 +25,7 @@ from archinfer.inference.nuisances import (
     spatial_nodes,
     temporal_nodes,
 )
+from archinfer.inference.operations import Operations
 from archinfer.inference.prior import ShapePrior
 from archinfer.inference.statistics import log_density, truncated
 from archinfer.models.family import family_shape
@@ -43,10 +44,12 @@ from archinfer.solver.slices import LAYERS_MAX
 
 LAYERS_ASKED_CAP = 4096
 """Most layers considered where they are known; where not, as many as the solver looks at."""
-_SIZE, _DEPTH, _PER_LAYER, _SPARSITY, _FILL, _ACCEPTED, _READ, _USERS, _DRAFT = range(9)
-_SOFTWARE = 9
+_SIZE, _DEPTH, _PER_LAYER, _SPARSITY, _FILL, _ACCEPTED, _READ, _HELD, _USERS, _DRAFT, _TEXT = range(
+    11
+)
+_SOFTWARE = 11
 """There only where the speed of the software is not known exactly."""
-_EXPLORE = (2.0, 1.5, 1.0, 1.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.5)
+_EXPLORE = (2.0, 1.5, 1.0, 1.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +92,10 @@ class GenerativeModel:
         prior: ShapePrior,
         formats: Sequence[float],
         kinds: Sequence[tuple[str, float]],
-        concurrency: Range,
-        read_context: Range,
+        concurrency: Range | None,
+        read_context: Range | None,
         law: SpeculationLaw | None,
+        assumed: Operations,
     ) -> None:
         self.question = question
         self.prior = prior
@@ -101,6 +105,7 @@ class GenerativeModel:
         self.weights_only = np.array([weight_format(w).weights_only for w in question.weights])
         self.concurrency = concurrency
         self.read_context = read_context
+        self.assumed = assumed
         self.law = law if question.speculation[1] > 1.0 else None
         self.total = what_rounds_to(question.total)
         self.active = what_rounds_to(question.active)
@@ -193,8 +198,14 @@ class GenerativeModel:
 
     def _nuisances(self, batch: Batch, z: FloatArray) -> None:
         q = self.question
-        batch.concurrency[:] = np.round(_log_uniform(z[:, _USERS], *self.concurrency))
-        batch.context_tokens[:] = _log_uniform(z[:, _READ], *self.read_context)
+        batch.concurrency[:] = np.round(_log_uniform(z[:, _USERS], *self._users(batch.layers)))
+        held: Range = (q.context_tokens, q.context_tokens)
+        batch.held_context_tokens[:] = _log_uniform(
+            z[:, _HELD], *(held if q.context_known else self.assumed.held_context)
+        )
+        least = np.minimum(self.assumed.measured_context_least, batch.held_context_tokens)
+        low, high = self.read_context or (least, batch.held_context_tokens)
+        batch.context_tokens[:] = _log_uniform(z[:, _READ], low, high)
         low, high = q.speculation
         none = NO_SPECULATION if low <= 1.0 < high else 0.0
         u = ndtr(z[:, _ACCEPTED])
@@ -209,6 +220,15 @@ class GenerativeModel:
         if self.space.dimensions > _SOFTWARE:
             which, batch.software_factor[:] = drawn_software(factors, log_sds, z[:, _SOFTWARE])
             batch.software[:] = which
+
+    def _users(self, layers: FloatArray) -> tuple[Number, Number]:
+        """Fewest and most users at once."""
+        if self.concurrency is not None:
+            return self.concurrency
+        fewest, assumed = float(self.question.concurrency), self.assumed
+        if self.question.hardware.spatial:
+            return fewest, fewest * np.maximum(assumed.users_per_layer_most * layers, 1.0)
+        return fewest, fewest * assumed.users_most
 
     def _workload(self, batch: Batch, index: Index, kind: str, per_layer: FloatArray) -> Workload:
         """Models and their traffic; fields of the shape of `index` and `per_layer`."""
@@ -229,7 +249,7 @@ class GenerativeModel:
             None,
             q.kv_bits,
             weights_only=self.weights_only[form],
-            held_context_tokens=q.context_tokens,
+            held_context_tokens=batch.held_context_tokens[index],
         )
         return Workload(shape, traffic)
 
@@ -250,7 +270,12 @@ class GenerativeModel:
         workload = self._workload(batch, index, kind, per_layer)
         if q.hardware.spatial:
             mapping, log_nodes = spatial_nodes(
-                q.hardware, workload.memory, layers, z[:, _FILL], limits
+                q.hardware,
+                workload.memory,
+                layers,
+                z[:, _FILL],
+                limits,
+                self.assumed.utilisation,
             )
             time = decode_time(q.hardware, workload, mapping) if speed else None
         else:
@@ -265,10 +290,9 @@ class GenerativeModel:
         )
         if time is None:
             return
-        spread: Number = 0.0
         if self.law is not None:
-            spread = self._speculate(batch, index, z, per_layer, kind, mapping, time)
-        self._speed(batch, index, time, spread)
+            self._speculate(batch, index, z, per_layer, kind, mapping, time)
+        self._speed(batch, index, time)
 
     def _speculate(
         self,
@@ -279,8 +303,8 @@ class GenerativeModel:
         kind: str,
         mapping: Placement,
         time: TokenTime,
-    ) -> FloatArray:
-        """Tokens gained per pass by the law of speculation; returns the spread of their logs."""
+    ) -> None:
+        """Tokens gained per pass by the law of speculation, on the text that was measured."""
         assert self.law is not None
         q = self.question
         used, acceptance, draft_s = drawn_speculation(
@@ -299,17 +323,19 @@ class GenerativeModel:
             each_s = speculative_time(
                 q.hardware, workload, placed, acceptance[at][:, None], draft_s[at][:, None]
             )
-            gain[at] = np.broadcast_to(np.asarray(time.total), count)[at] / each_s
+            typical = np.broadcast_to(np.asarray(time.total), count)[at] / each_s
+            # Where a text makes drafts a loss, a service drafts none.
+            text = np.exp(self.law.spread_log_sd * z[at, _TEXT])
+            gain[at] = np.maximum(typical * text, 1.0)
         batch.put(index, accepted_tokens=gain, speculates=used.astype(float))
-        return np.where(used, self.law.spread_log_sd, 0.0)
 
-    def _speed(self, batch: Batch, index: Index, time: TokenTime, spread: Number) -> None:
+    def _speed(self, batch: Batch, index: Index, time: TokenTime) -> None:
         q = self.question
         hardware = q.hardware
         pass_s = np.asarray(time.total)
         factor = batch.software_factor[index]
         predicted = factor * batch.accepted_tokens[index] / pass_s
-        scale = noise_scale(hardware, time, spread)
+        scale = noise_scale(hardware, time)
         deviation = np.log(q.tokens_per_s / predicted) / scale
         batch.put(
             index,

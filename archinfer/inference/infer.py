@@ -17,12 +17,14 @@ How an operator deploys (stated, not measured):
   usual; on the nodes of the asked range that hold the model each is as likely as another, by
   logarithm, and only capacity informs the total size. Pipeline stages and tensor-parallel
   group are the fastest that fit.
-- users served at once: log-uniform between those asked for and 32 times as many; all their
-  caches, at the asked context, are in memory.
-- context at which the speed was measured: log-uniform from 1,000 tokens to the asked context.
+- users served at once: log-uniform from one (or those asked for) to a full pipeline on spatial
+  hardware, where every layer is a stage, else to 32 times as many; the caches of all are in memory.
+- context that each of them holds: the asked one, else log-uniform from 1,000 to 64,000 tokens; at
+  the measured speed log-uniform from 1,000 tokens to that.
 - speculation: none with probability one half where the asked range allows it, else tokens per
   pass log-uniform in the range. With a fitted law of speculation (`physics.speculation`) the
-  gain follows from the model's own speed instead: a fast model gains little.
+  gain follows from the model's own speed instead: a fast model gains little. What was written
+  moves it too (lognormal).
 - weight formats: equally likely unless told otherwise.
 - software: of an observed speed the usual one and each that the profile lists are equally likely
   unless told otherwise. The speed of one that is listed, over that of the usual, is lognormal with
@@ -46,12 +48,11 @@ from archinfer.inference.batch import Batch, resampled
 from archinfer.inference.generative import GenerativeModel
 from archinfer.inference.importance import Draws, Index, Proposal, adapt
 from archinfer.inference.nuisances import (
-    CONCURRENCY_SPREAD,
     IDLE_LOG_MEAN,
     IDLE_MOST,
     NODES_CAP,
-    READ_CONTEXT_LOW,
 )
+from archinfer.inference.operations import Operations, operations
 from archinfer.inference.posterior import ExpectedSpeed, Posterior
 from archinfer.inference.prior import CATALOGUE_PRIOR, ShapePrior
 from archinfer.inference.statistics import DEGREES, quantiles
@@ -86,6 +87,7 @@ def infer(
     concurrency: Range | None = None,
     read_context: Range | None = None,
     law: SpeculationLaw | Literal["profile"] | None = "profile",
+    assumed: Operations | None = None,
 ) -> Posterior:
     """The posterior over total, active, layers and nodes.
 
@@ -100,8 +102,9 @@ def infer(
         weights_prior: probability of each weight format; None: equal.
         attention: attention kinds to consider, a priori as often as in the catalogue;
             None: all.
-        concurrency: users at once, log-uniform; None: from the question's to 32 times as many.
-        read_context: context of the measured speed, log-uniform; None: 1,000 to the question's.
+        concurrency: users at once, log-uniform; None: as `assumed`, or more than one if asked for.
+        read_context: context of the measured speed, log-uniform; None: as `assumed`.
+        assumed: how services are run; None: as shipped.
         law: of speculation, in place of the question's range of tokens per pass, of which only
             "none" (1:1) and "surely some" (a low end above 1) count then. "profile": the one
             that the profile was fitted with, if any, where the range is the default or the
@@ -110,7 +113,9 @@ def infer(
     Raises:
         InputError: an empty or unknown choice of formats or kinds, or ranges that are none.
     """
-    model = _model(question, prior, weights_prior, attention, concurrency, read_context, law)
+    model = _model(
+        question, prior, weights_prior, attention, concurrency, read_context, law, assumed
+    )
     stages, reason = _sampled(model, samples, target_ess, np.random.default_rng(seed))
     last = stages[-1]
     common: dict[str, Any] = {
@@ -297,6 +302,7 @@ def _model(
     concurrency: Range | None,
     read_context: Range | None,
     law: SpeculationLaw | Literal["profile"] | None = "profile",
+    assumed: Operations | None = None,
 ) -> GenerativeModel:
     if law == "profile":
         law = _profile_law(question)
@@ -312,16 +318,14 @@ def _model(
     kinds = [(k, shares[k]) for k in chosen]
     if not kinds:
         raise InputError("at least one attention kind is needed")
-    users = float(question.concurrency)
-    concurrency = (users, CONCURRENCY_SPREAD * users) if concurrency is None else concurrency
-    context = float(question.context_tokens)
-    read_context = (
-        (min(READ_CONTEXT_LOW, context), context) if read_context is None else read_context
+    for name, asked in (("concurrency", concurrency), ("read_context", read_context)):
+        if asked is not None and not 1.0 <= asked[0] <= asked[1] < np.inf:
+            raise InputError(
+                f"{name} must be a range of at least 1, found {asked[0]:g}:{asked[1]:g}"
+            )
+    return GenerativeModel(
+        question, prior, formats, kinds, concurrency, read_context, law, assumed or operations()
     )
-    for name, (low, high) in (("concurrency", concurrency), ("read_context", read_context)):
-        if not 1.0 <= low <= high < np.inf:
-            raise InputError(f"{name} must be a range of at least 1, found {low:g}:{high:g}")
-    return GenerativeModel(question, prior, formats, kinds, concurrency, read_context, law)
 
 
 def _profile_law(question: Question) -> SpeculationLaw | None:

@@ -14,7 +14,7 @@ from archinfer.hardware.profile import Hardware
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.importance import Index
 from archinfer.inference.statistics import DEGREES
-from archinfer.models.shape import FloatArray, Number
+from archinfer.models.shape import FloatArray
 from archinfer.physics.decode import decode_time, log_sd
 from archinfer.physics.mapping import Placement, widest_group
 from archinfer.physics.placement import fewest
@@ -25,11 +25,8 @@ SCALE_UNCERTAINTY = 1.2
 """Factor on the variance of the noise for the uncertainty of its own scale: exp(2 s^2) with
 s = 0.3, what a fit to some twenty speeds leaves of the scale's logarithm."""
 
-UTILISATION = (0.4, 1.0)
 IDLE_LOG_MEAN = 0.1
 IDLE_MOST = 4.0
-CONCURRENCY_SPREAD = 32.0
-READ_CONTEXT_LOW = 1000.0
 NO_SPECULATION = 0.5
 
 NODES_CAP = 4096
@@ -42,6 +39,7 @@ def spatial_nodes(
     layers: FloatArray,
     z: FloatArray,
     limits: tuple[int, int],
+    utilisation: Range,
 ) -> tuple[Placement, FloatArray]:
     """Nodes in use of a wafer: mapping of each draw, and log-probability of what is asked.
 
@@ -51,6 +49,7 @@ def spatial_nodes(
         layers: of each.
         z: standard normal, shape (n,): the share of the nodes that is needed.
         limits: least and most nodes that are there.
+        utilisation: least and most share of the nodes meant for it that a model needs.
     """
     low, high = limits
     least = fewest(hardware, stored)[0]
@@ -61,7 +60,7 @@ def spatial_nodes(
     deepest = np.ceil(layers / high)
     with np.errstate(divide="ignore"):
         bought_end = np.ceil(layers / (deepest - 1.0))
-    most = np.minimum(needed * (UTILISATION[1] / UTILISATION[0]), bought_end)
+    most = np.minimum(needed * (utilisation[1] / utilisation[0]), bought_end)
     room = most / needed
     possible = fits & (room > 1.0)
     room = np.where(possible, room, 2.0)
@@ -73,7 +72,7 @@ def spatial_nodes(
     there = (used / np.maximum(low, used)) ** power - (used / (high + 1.0)) ** power
     there = np.where(used * IDLE_MOST < low, 0.0, there)
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_p = np.log(np.log(room) / np.log(UTILISATION[1] / UTILISATION[0])) + np.log(
+        log_p = np.log(np.log(room) / np.log(utilisation[1] / utilisation[0])) + np.log(
             np.maximum(there, 0.0)
         )
     return Placement(per_stage), np.where(possible, log_p, -np.inf)
@@ -115,16 +114,16 @@ def temporal_nodes(
     return mapping, log_p, time
 
 
-def noise_scale(hardware: Hardware, time: TokenTime, spread: Number) -> FloatArray:
+def noise_scale(hardware: Hardware, time: TokenTime) -> FloatArray:
     """Scale of Student's t around the logarithm of a predicted speed.
 
-    Constants and speculation's spread add to the scale of the model error, which as a standard
-    deviation is sqrt(v / (v - 2)) times its scale.
+    Constants add to the scale of the model error, which as a standard deviation is
+    sqrt(v / (v - 2)) times its scale.
     """
     error = hardware.model_error_log_sd**2
     constants = np.asarray(log_sd(hardware, time)) ** 2 - error
     scale = error * (DEGREES - 2.0) / DEGREES
-    return np.asarray(np.sqrt(SCALE_UNCERTAINTY * (constants + scale + np.square(spread))))
+    return np.asarray(np.sqrt(SCALE_UNCERTAINTY * (constants + scale)))
 
 
 def drawn_software(

@@ -11,59 +11,24 @@ import numpy as np
 
 from archinfer.errors import UnknownNameError
 from archinfer.hardware.speculation_law import SpeculationLaw
-from archinfer.inference.batch import Batch, resampled
-from archinfer.inference.importance import Index
+from archinfer.inference.batch import QUANTITIES, Batch
+from archinfer.inference.facts import FactValue, value_of_facts
+from archinfer.inference.modes import LEVELS, Levels, Likeliest, Mode, levels, likeliest, modes_of
 from archinfer.inference.statistics import (
-    equal_mass_edges,
     information_bits,
-    mutual_information_bits,
     quantiles,
 )
 from archinfer.models.shape import FloatArray
 from archinfer.record import As, Nullable, Record
 from archinfer.solver.question import Question
-from archinfer.words import QUANTITIES_IN_USE
 
-QUANTITIES = ("total_params", "active_params", "layers", "nodes")
-"""What is reported; `nodes` are those in use."""
-
-LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+_LAYERS_PER_NODE = ("1", "2", "3", "more")
 
 IDENTIFIED_BITS = 1.0
 """Information from which a quantity counts as identified: 1 bit halves what is plausible."""
 
-FACTS = (
-    "nodes in use",
-    "layers",
-    "active parameters",
-    "total parameters",
-    "speculation",
-    "weight format",
-    "attention kind",
-    "software",
-    "context measured",
-    "users at once",
-    "throughput",
-    "price of a token",
-)
-"""Facts whose worth is computed. Throughput: tokens/s over all users at once, whose number is
-unknown. Price: node-hours per token at that throughput (any price of a node gives the same
-bits)."""
-
-
 Shares = Annotated[dict[str, float], As(dict[str, float] | None)]
 """Probability by name."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Levels(Record):
-    """Five quantiles, from 5 % to 95 %."""
-
-    p05: float
-    p25: float
-    p50: float
-    p75: float
-    p95: float
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -85,17 +50,6 @@ class Marginal(Record):
     """enough was learnt to speak of a result"""
     given: bool
     """the question states it; of the nodes in use, how many there are"""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class FactValue(Record):
-    """What knowing one further fact is expected to teach of a quantity."""
-
-    fact: str
-    information_bits: float
-    """mutual information of fact and quantity"""
-    ratio: float
-    """p95 / p05 to expect once the fact is known, as the exponential of the mean logarithm"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -128,6 +82,10 @@ class Posterior(Record):
         "software=software_probability",
         "mixture_of_experts=moe_probability",
         "layers_per_node=layers_per_node_probability",
+        "modes",
+        "most_likely",
+        "users",
+        "held_context_tokens",
         "value_of_facts",
     )
 
@@ -215,7 +173,17 @@ class Posterior(Record):
         """gained a pass; by the law, net of what drafting takes"""
         if not self.possible:
             return None
-        return Levels(*(float(v) for v in self.quantiles("accepted_tokens")))
+        return levels(*self.density("accepted_tokens"))
+
+    @property
+    def users(self) -> Levels | None:
+        """users whose caches are in memory at once"""
+        return levels(*self.density("concurrency")) if self.possible else None
+
+    @property
+    def held_context_tokens(self) -> Levels | None:
+        """tokens of context that each of them holds"""
+        return levels(*self.density("held_context_tokens")) if self.possible else None
 
     def _marginal(self, quantity: str) -> Marginal:
         posterior = self.density(quantity)
@@ -269,9 +237,33 @@ class Posterior(Record):
         """probability of 1, 2, 3 or more layers in the fullest node; null on GPUs"""
         if not self.question.hardware.spatial:
             return None
+        return self._shares(self._fullest, _LAYERS_PER_NODE)
+
+    @property
+    def _fullest(self) -> FloatArray:
+        """Position in _LAYERS_PER_NODE of the layers in each draw's fullest node."""
         fullest = np.ceil(self.draws.layers / np.maximum(self.draws.nodes, 1.0))
-        names = ("1", "2", "3", "more")
-        return self._shares(np.clip(fullest, 1.0, len(names)) - 1.0, names)
+        return np.asarray(np.clip(fullest, 1.0, len(_LAYERS_PER_NODE)) - 1.0)
+
+    @cached_property
+    def modes(self) -> Annotated[tuple[Mode, ...], As(list[Mode] | None)]:
+        """the humps by layers in the fullest node, likeliest first; none on GPUs"""
+        if not self.possible or not self.question.hardware.spatial:
+            return ()
+        group = self._fullest.astype(np.intp)
+        return modes_of(self.draws, self.weights, group, _LAYERS_PER_NODE)
+
+    @cached_property
+    def most_likely(self) -> Likeliest | None:
+        """one architecture of the likeliest hump, its numbers belonging together"""
+        if not self.possible:
+            return None
+        weights = self.weights
+        if self.modes:
+            first = _LAYERS_PER_NODE.index(self.modes[0].layers_per_node)
+            weights = np.where(self._fullest == first, weights, 0.0)
+            weights = weights / weights.sum()
+        return likeliest(self.draws, weights, self.question.weights, self.kinds)
 
     @property
     def moe_probability(self) -> Nullable:
@@ -287,62 +279,4 @@ class Posterior(Record):
         self,
     ) -> Annotated[dict[str, tuple[FactValue, ...]], As(dict[str, list[FactValue]] | None)]:
         """what else would narrow each quantity, most narrowing first"""
-        # From draws of the posterior: bins of one fact, the mutual information with the quantity,
-        # and the mean log-width of the quantity's 90 % interval within a bin.
-        if not self.possible:
-            return {}
-        size = self.ess
-        index = resampled(self.weights, 8192)
-        bins = int(np.clip(np.sqrt(size / 20.0), 4, 16))
-        columns = self._facts(index)
-        result: dict[str, tuple[FactValue, ...]] = {}
-        for quantity in QUANTITIES:
-            values = np.log(getattr(self.draws, quantity)[index])
-            target = _binned(values, bins)
-            found = [
-                FactValue(
-                    name,
-                    mutual_information_bits(target, fact, size),
-                    float(np.exp(_mean_width(values, fact))),
-                )
-                for name, fact in columns.items()
-                if name != QUANTITIES_IN_USE[quantity] and fact.max() > 0
-            ]
-            result[quantity] = tuple(sorted(found, key=lambda f: f.ratio))
-        return result
-
-    def _facts(self, index: Index) -> dict[str, Index]:
-        d = self.draws
-        bins = 12
-        hours = d.nodes[index] / np.maximum(d.throughput[index], 1e-300)
-        return {
-            "nodes in use": _binned(d.nodes[index], bins),
-            "layers": _binned(d.layers[index], bins),
-            "active parameters": _binned(d.active_params[index], bins),
-            "total parameters": _binned(d.total_params[index], bins),
-            "speculation": _binned(d.accepted_tokens[index], bins),
-            "weight format": d.weights[index].astype(np.intp),
-            "attention kind": d.attention[index].astype(np.intp),
-            "software": d.software[index].astype(np.intp),
-            "context measured": _binned(d.context_tokens[index], bins),
-            "users at once": _binned(d.concurrency[index], bins),
-            "throughput": _binned(d.throughput[index], bins),
-            "price of a token": _binned(hours, bins),
-        }
-
-
-def _binned(values: FloatArray, bins: int) -> Index:
-    equal = np.full(len(values), 1.0 / len(values))
-    edges = equal_mass_edges(values, equal, bins)
-    return np.asarray(np.searchsorted(edges, values, side="left"), dtype=np.intp)
-
-
-def _mean_width(values: FloatArray, fact: Index) -> float:
-    """Mean over the fact's bins of p95 - p05 of the values within."""
-    widths = 0.0
-    for b in range(int(fact.max()) + 1):
-        inside = values[fact == b]
-        if len(inside):
-            low, high = np.quantile(inside, (0.05, 0.95))
-            widths += len(inside) / len(values) * float(high - low)
-    return widths
+        return value_of_facts(self.draws, self.weights, self.ess) if self.possible else {}

@@ -306,28 +306,28 @@ def fit_prior(models: Iterable[Features], sizes: Sequence[Announced] | None = No
 
 CATALOGUE_PRIOR = ShapePrior(
     dense=ClassPrior(
-        share=0.32,
-        size_mean=23.9919775,
-        size_sd=1.65923469,
+        share=0.333333333,
+        size_mean=24.0011225,
+        size_sd=1.6072383,
         depth=Regression(
-            coefficients=(-3.99333189, 0.333333333),
-            sd=0.155856646,
-            inverse_gram=((0.0625, 0.0), (0.0, 0.0)),
+            coefficients=(-3.99106547, 0.333333333),
+            sd=0.151116442,
+            inverse_gram=((0.0588235294, 0.0), (0.0, 0.0)),
         ),
         per_layer=Regression(
-            coefficients=(-0.70467075, 0.268903592, -0.806710777),
-            sd=0.281654401,
+            coefficients=(-0.587027088, 0.260753269, -0.782259806),
+            sd=0.285159718,
             inverse_gram=(
-                (31.6828559, -2.63942966, 7.91828899),
-                (-2.63942966, 0.220319751, -0.660959252),
-                (7.91828899, -0.660959252, 1.98287776),
+                (31.5560369, -2.63064367, 7.89193102),
+                (-2.63064367, 0.21971106, -0.659133179),
+                (7.89193102, -0.659133179, 1.97739954),
             ),
         ),
         sparsity=None,
         depth_law="student",
     ),
     moe=ClassPrior(
-        share=0.68,
+        share=0.666666667,
         size_mean=26.0299796,
         size_sd=2.33438918,
         depth=Regression(
@@ -351,6 +351,6 @@ CATALOGUE_PRIOR = ShapePrior(
         ),
         depth_law="student",
     ),
-    attention=(("gqa", 0.490566038), ("mqa", 0.358490566), ("mla", 0.150943396)),
+    attention=(("gqa", 0.481481481), ("mqa", 0.37037037), ("mla", 0.148148148)),
 )
 """`fit_prior` of the shipped catalogue."""

@@ -7,7 +7,7 @@ every layer. The other users' tokens fill the rest of the pipeline.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from archinfer.physics.workload import (
     attention_macs,
     experts_hit,
     kv_read_bytes,
+    values_read,
     weights_read,
 )
 
@@ -95,22 +96,157 @@ def _region(
     )
 
 
-def _work_cycles(hardware: Hardware, tokens: Number) -> Callable[[Number, Number], Number]:
-    """Cycles of one core for multiply-accumulates and bytes read, in a pass of `tokens` tokens.
+@dataclass(frozen=True, slots=True)
+class _Cycles:
+    """Cycles of one core by what sets them; the largest counts."""
 
-    A core reads from its ports each cycle and multiplies at its peak at best, less what the
-    profile's efficiencies take off; the measured cycles per weight are above both on every known
-    wafer.
+    reads: Number
+    """Of numbers that are brought up and used, at the profile's cycles per weight."""
+    products: Number
+    """Of multiply-accumulates at the reached part of the peak."""
+    ports: Number
+    """Of bytes at the reached part of the bandwidth."""
+
+    @property
+    def total(self) -> Number:
+        return np.maximum(np.maximum(self.reads, self.products), self.ports)
+
+    @property
+    def by_reads(self) -> Number:
+        """Cycles that scale with the profile's cycles per weight."""
+        return np.where(self.reads >= self.total, self.reads, 0.0)
+
+    @property
+    def by_products(self) -> Number:
+        """Cycles that scale with the peak."""
+        products = np.where(self.products >= self.total, self.products, 0.0)
+        return np.where(self.reads >= self.total, 0.0, products)
+
+
+def _cycles(hardware: Hardware, numbers: Number, products: Number, read_bytes: Number) -> _Cycles:
+    """Work of one core on `numbers` stored ones, of `read_bytes`, with so many `products`.
+
+    What is read once serves every product it goes into, of drafted tokens and of query heads that
+    share a key or value alike, until the products reach the peak.
     """
     cycle_s = 1.0 / hardware.clock_hz
     bytes_per_s = (
         hardware.bandwidth_bytes_per_s * hardware.read_fraction * hardware.bandwidth_efficiency
     )
-    bytes_per_cycle = bytes_per_s * cycle_s / hardware.cores
-    reached_flops = hardware.peak_flops("bf16") * hardware.compute_efficiency
-    macs_per_cycle = reached_flops * cycle_s / (2.0 * hardware.cores)
-    mac_cycles = np.maximum(hardware.cycles_per_weight, tokens / macs_per_cycle)
-    return lambda macs, read_bytes: np.maximum(macs * mac_cycles, read_bytes / bytes_per_cycle)
+    macs_per_s = hardware.peak_flops("bf16") * hardware.compute_efficiency / 2.0
+    return _Cycles(
+        numbers * hardware.cycles_per_weight,
+        products / (macs_per_s * cycle_s / hardware.cores),
+        read_bytes / (bytes_per_s * cycle_s / hardware.cores),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """The layers of one kind, or the head: how many, one's region, and what it works on."""
+
+    count: Number
+    region: _Region
+    weights: _Cycles
+    kv: _Cycles | None
+    routed_reads: Number
+    """Cycles of reading the weights of routed experts."""
+    fixed_s: Number
+
+    @property
+    def weights_s(self) -> Number:
+        """Of one: its weights."""
+        return self.weights.total * self.region.per_cycle
+
+    @property
+    def kv_s(self) -> Number:
+        """Of one: its cache."""
+        return 0.0 if self.kv is None else self.kv.total * self.region.per_cycle
+
+    @property
+    def total_s(self) -> Number:
+        """Of one, everything."""
+        return self.weights_s + self.kv_s + self.region.reductions + self.fixed_s
+
+
+def _layers(
+    hardware: Hardware, workload: Workload, mapping: Placement, side: Number | None
+) -> list[_Stage]:
+    """The layers of each kind."""
+    shape, traffic = workload.shape, workload.traffic
+    side_high = np.sqrt(hardware.cores / mapping.layers_per_stage)
+    # The layer's bytes fill this share of the region that it may have.
+    filled = memory_fraction(hardware, workload.memory, mapping)
+    side_low = np.maximum(side_high * np.sqrt(np.minimum(filled, 1.0)), 1.0)
+    tokens = 1.0 + traffic.draft_tokens
+    stages = []
+    for group in shape.groups:
+        hit = experts_hit(group.even_experts, group.experts_per_token, tokens)
+        params, read_bytes = weights_read(group, traffic, hit)
+        # The experts of a token do not load all cores evenly.
+        routed = hardware.routed_weight_factor * (params - group.shared_params)
+        weights = _cycles(
+            hardware, group.shared_params + routed, tokens * group.active_params, read_bytes
+        )
+        kv = _cycles(
+            hardware,
+            values_read(group, traffic.context_tokens),
+            tokens * attention_macs(group, traffic.context_tokens),
+            kv_read_bytes(group, traffic),
+        )
+        chain = group.reductions / DENSE_CHAIN
+        steps = hardware.reductions_per_layer * chain
+        region = _region(hardware, steps, weights.total + kv.total, side_low, side_high, side)
+        fixed_s = hardware.fixed_time_per_layer_s * chain
+        routed_reads = routed * hardware.cycles_per_weight
+        stages.append(_Stage(group.count, region, weights, kv, routed_reads, fixed_s))
+    return stages
+
+
+def _head(
+    hardware: Hardware, workload: Workload, mapping: Placement, side: Number | None
+) -> _Stage:
+    shape, traffic = workload.shape, workload.traffic
+    tokens = 1.0 + traffic.draft_tokens
+    read_bytes = shape.head_params * traffic.table_bits(shape)[1] / 8.0
+    work = _cycles(hardware, shape.head_params, tokens * shape.head_params, read_bytes)
+    side_high = np.sqrt(hardware.cores / mapping.layers_per_stage)
+    region = _region(hardware, HEAD_REDUCTIONS, work.total, 1.0, side_high, side)
+    return _Stage(1.0, region, work, None, 0.0, hardware.fixed_time_per_layer_s)
+
+
+def _sum(values: Iterable[Number]) -> Number:
+    return sum(values, start=0.0)
+
+
+def _seconds_by_constant(
+    stages: Sequence[tuple[Number, _Stage]], per_token_s: Number, latency: Number
+) -> dict[str, Number]:
+    """d / d log(constant) of the seconds of so many of each stage, and of what comes once."""
+
+    def over(seconds: Callable[[_Stage], Number]) -> Number:
+        return _sum(count * seconds(stage) for count, stage in stages)
+
+    def work(stage: _Stage, cycles: Callable[[_Cycles], Number]) -> Number:
+        both = cycles(stage.weights) + (0.0 if stage.kv is None else cycles(stage.kv))
+        return both * stage.region.per_cycle
+
+    def routed(stage: _Stage) -> Number:
+        reads = np.where(stage.weights.by_reads > 0.0, stage.routed_reads, 0.0)
+        return reads * stage.region.per_cycle
+
+    return {
+        "cycles_per_weight": over(lambda s: work(s, lambda c: c.by_reads)),
+        "routed_weight_factor": over(routed),
+        "compute_efficiency": -over(lambda s: work(s, lambda c: c.by_products)),
+        # The head's all-reduces are counted, not measured.
+        "reductions_per_layer": over(lambda s: 0.0 if s.kv is None else s.region.reductions),
+        "fixed_time_per_layer": over(lambda s: s.fixed_s),
+        "fixed_time_per_token": per_token_s,
+        "link.latency": latency,
+        # Peak and bandwidth are stated in seconds, whatever the clock.
+        "compute.clock": -over(lambda s: work(s, lambda c: c.by_reads) + s.region.reductions),
+    }
 
 
 def spatial_time(
@@ -118,41 +254,20 @@ def spatial_time(
 ) -> TokenTime:
     """Time of one decode pass by term; arguments as `archinfer.physics.decode.decode_time`."""
     shape, traffic = workload.shape, workload.traffic
-    side_high = np.sqrt(hardware.cores / mapping.layers_per_stage)
-    # The layer's bytes fill this share of the region that it may have.
-    filled = memory_fraction(hardware, workload.memory, mapping)
-    side_low = np.maximum(side_high * np.sqrt(np.minimum(filled, 1.0)), 1.0)
-    tokens = 1.0 + traffic.draft_tokens
-    cycles = _work_cycles(hardware, tokens)
-    weights: Number = 0.0
-    kv: Number = 0.0
-    reductions: Number = 0.0
-    slowest: Number = 0.0
-    sides: list[Number] = []
-    for group in shape.groups:
-        hit = experts_hit(group.even_experts, group.experts_per_token, tokens)
-        weight_cycles = cycles(*weights_read(group, traffic, hit))
-        # Drafted tokens share one read of the cache but each has its own products.
-        kv_cycles = cycles(
-            attention_macs(group, traffic.context_tokens), kv_read_bytes(group, traffic)
-        )
-        both = weight_cycles + kv_cycles
-        steps = hardware.reductions_per_layer * (group.reductions / DENSE_CHAIN)
-        region = _region(hardware, steps, both, side_low, side_high, side)
-        weights = weights + group.count * (weight_cycles * region.per_cycle)
-        kv = kv + group.count * (kv_cycles * region.per_cycle)
-        reductions = reductions + group.count * region.reductions
-        one_layer = region.reductions + both * region.per_cycle
-        slowest = np.maximum(slowest, one_layer + hardware.fixed_time_per_layer_s)
-        sides.append(region.side)
-    head_cycles = cycles(shape.head_params, shape.head_params * traffic.table_bits(shape)[1] / 8.0)
-    at_head = _region(hardware, HEAD_REDUCTIONS, head_cycles, 1.0, side_high, side)
-    head_work = head_cycles * at_head.per_cycle
-    head = head_work + at_head.reductions + hardware.fixed_time_per_layer_s
-    fixed = shape.layers * hardware.fixed_time_per_layer_s + hardware.fixed_time_per_token_s
+    layers = _layers(hardware, workload, mapping, side)
+    of_head = _head(hardware, workload, mapping, side)
+    weights = _sum(s.count * s.weights_s for s in layers)
+    kv = _sum(s.count * s.kv_s for s in layers)
+    reductions = _sum(s.count * s.region.reductions for s in layers)
+    fixed = _sum(s.count * s.fixed_s for s in layers) + hardware.fixed_time_per_token_s
+    head = of_head.total_s
     stages = mapping.stages(shape.layers)
+    tokens = 1.0 + traffic.draft_tokens
     links, latency = links_s(hardware, stages, tokens * shape.hidden_size)
     busy = weights + kv + reductions + fixed + links + head
+    slowest: Number = 0.0
+    for one in layers:
+        slowest = np.maximum(slowest, one.total_s)
     # One layer (or the head) is one pipeline stage: every user's token must pass the slowest
     # of them once per round.
     queue = np.maximum(traffic.concurrency * np.maximum(slowest, head) - busy, 0.0)
@@ -162,20 +277,23 @@ def spatial_time(
     draft = drafts * (slowest + head) if np.any(drafts) else 0.0
 
     def ledger() -> dict[str, Number]:
-        stretch = 1.0 + (queue + draft) / busy
-        by_weights = (weights + kv + head_work) * stretch
-        by_reductions = (reductions + at_head.reductions) * stretch
-        return {
-            "cycles_per_weight": by_weights,
-            "reductions_per_layer": reductions * stretch,
-            "fixed_time_per_layer": (shape.layers + 1.0)
-            * hardware.fixed_time_per_layer_s
-            * stretch,
-            "fixed_time_per_token": hardware.fixed_time_per_token_s * stretch,
-            "link.latency": latency * stretch,
-            "compute.clock": -(by_weights + by_reductions),
-        }
+        # Of a queue the slowest stage alone counts, once for each user.
+        waits = queue > 0.0
+        longest = np.maximum(slowest, head)
+        users = traffic.concurrency
+        counts = [
+            np.where(waits, users * (s.total_s >= longest), s.count)
+            + drafts * (s.total_s >= slowest)
+            for s in layers
+        ]
+        heads = np.where(waits, users * (head > slowest), 1.0) + drafts
+        return _seconds_by_constant(
+            [*zip(counts, layers, strict=True), (heads, of_head)],
+            np.where(waits, 0.0, hardware.fixed_time_per_token_s),
+            np.where(waits, 0.0, latency),
+        )
 
+    side_of_first = layers[0].region.side
     return TokenTime(
-        weights, kv, 0.0, reductions, fixed, links, head, queue, draft, sides[0], ledger
+        weights, kv, 0.0, reductions, fixed, links, head, queue, draft, side_of_first, ledger
     )

@@ -261,7 +261,9 @@ def _layer(on: _Group, group: LayerGroup, hidden_size: Number, whole_experts: bo
     hit = experts_hit(group.even_experts, group.experts_per_token, on.tokens)
     shared_bits, routed_bits = traffic.layer_bits(group)
     routed_read = group.routed_params * (hit / group.experts)
-    read = on.read_s(group.shared_params, shared_bits) + on.read_s(routed_read, routed_bits)
+    # Experts are many small matrices, which reach less of the bandwidth than a whole one.
+    routed_s = hardware.routed_weight_factor * on.read_s(routed_read, routed_bits)
+    read = on.read_s(group.shared_params, shared_bits) + routed_s
     unpack = on.unpack_s(group.shared_params, shared_bits) + on.unpack_s(routed_read, routed_bits)
     once_s = payload_s(hardware, g, on.tokens * hidden_size * ACTIVATION_BYTES)
     steps = hardware.reductions_per_layer
@@ -295,6 +297,7 @@ def _layer(on: _Group, group: LayerGroup, hidden_size: Number, whole_experts: bo
             "reductions_per_layer": by_steps,
             "fixed_time_per_layer": kernels,
             "routed_layer_factor": np.where(routed, kernels, 0.0),
+            "routed_weight_factor": routed_s,
             "fixed_time_per_expert": calls,
             "link.latency": on.crossing * sync,
         }
@@ -313,7 +316,8 @@ def _whole_experts(
     """
     g, bits = on.nodes, on.traffic.layer_bits(group)[1]
     unpack = unpack_s_per_weight(on.hardware, bits, on.traffic.weights_only)
-    expert_s = group.routed_params / group.experts * (bits / 8.0 / on.read_bytes_per_s + unpack)
+    byte_s = on.hardware.routed_weight_factor / on.read_bytes_per_s
+    expert_s = group.routed_params / group.experts * (bits / 8.0 * byte_s + unpack)
     share = np.minimum(group.experts_per_token / g, 1.0)
     extra_s = (busiest_experts(hit, g) - hit / g) * expert_s
     return extra_s, by_steps + on.latency_s + (share - 1.0) * once_s

@@ -108,6 +108,14 @@ def kv_read_bytes(group: LayerGroup, traffic: Traffic) -> Number:
     return read + group.state_bytes
 
 
+def values_read(group: LayerGroup, context_tokens: Number) -> Number:
+    """Cached numbers of one layer that one token reads."""
+    values: Number = 0.0
+    for cache in group.caches:
+        values = values + cache.values_per_token * _tokens_read(cache, context_tokens)
+    return values
+
+
 def attention_macs(group: LayerGroup, context_tokens: Number) -> Number:
     """Multiply-accumulates of scores and weighted sum for one token in one layer."""
     macs: Number = 0.0

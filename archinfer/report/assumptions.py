@@ -34,10 +34,12 @@ def assumptions(answer: Answer) -> str:
     gain = f"{span(low, high)} accepted token{'' if low == high == 1 else 's'} a pass"
     if answer.posterior is not None:
         gain = f"{gain} {speculation_text(answer.posterior)}".rstrip()
+    drawn = " in the region, unknown in the probabilities" if answer.posterior is not None else ""
     parts = [
-        f"{q.context_tokens:,} tokens of context, {counted(q.concurrency, 'user')}",
+        f"{q.context_tokens:,} tokens of context, {counted(q.concurrency, 'user')}, "
+        f"{q.rules.text}{drawn}",
         f"weights {', '.join(q.weights)}",
-        f"{q.kv} KV cache, {q.rules.text}",
+        f"{q.kv} KV cache",
         gain,
         *_software(q),
         "physics only"

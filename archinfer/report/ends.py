@@ -39,7 +39,7 @@ def pinned(answer: Answer) -> Iterator[doc.Block]:
     marginals = posterior.marginals if posterior is not None and posterior.possible else {}
     headings = ["quantity", "verdict", "at least, set by", "at most, set by"]
     if marginals:
-        headings.insert(2, "most likely (90 %)")
+        headings.insert(2, "median (90 %)")
     rows = [_row(answer, name, known, marginals) for name in answer.ranges]
     yield doc.Table(CAPTION, headings, rows, "w" * len(headings), doc.PAGE)
     yield doc.Items(LEGEND, where=doc.PAGE)

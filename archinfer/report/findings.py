@@ -146,15 +146,20 @@ def _sizes_sure(marginals: dict[str, Marginal]) -> str:
 
 def _likely(answer: Answer, marginals: dict[str, Marginal]) -> str:
     node = answer.question.hardware.node
+    posterior = answer.posterior
+    assert posterior is not None and posterior.most_likely is not None
     told = []
     beyond = []
     for name, m in marginals.items():
+        # One architecture of the likeliest hump, in the hump's own ranges.
+        one = float(getattr(posterior.most_likely, name))
+        within = getattr(posterior.modes[0], name) if posterior.modes else m
         what = f"{node}s in use" if name == "nodes" else QUANTITIES[name]
-        known = m.p05 == m.p95 if name == "nodes" else m.given
-        interval = "" if known else f" ({compact(m.p05)} to {compact(m.p95)})"
-        told.append(f"{compact(m.p50)} {what}{interval}")
+        known = within.p05 == within.p95 if name == "nodes" else m.given
+        interval = "" if known else f" ({compact(within.p05)} to {compact(within.p95)})"
+        told.append(f"{compact(one)} {what}{interval}")
         limits = answer.ranges[name]
-        low, middle, high = (_rounded(v) for v in (limits.low.value, m.p50, limits.high.value))
+        low, middle, high = (_rounded(v) for v in (limits.low.value, one, limits.high.value))
         if not m.given and name != "nodes" and not low <= middle <= high:
             beyond.append(what)
     text = listed(told)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from archinfer.inference.batch import QUANTITIES
 from archinfer.inference.comparison import Comparison
+from archinfer.inference.modes import Levels
+from archinfer.inference.operations import operations
 from archinfer.inference.posterior import Posterior
 from archinfer.report import document as doc
 from archinfer.report.findings import identified_words
 from archinfer.report.posterior_chart import posterior_panels
 from archinfer.units import plain_number
-from archinfer.words import QUANTITIES_IN_USE, compact, span
+from archinfer.words import QUANTITIES_IN_USE, compact, counted, span
 
 FACTS_SHOWN = 3
 TITLE = "What the observation says: posterior over models like those built today"
@@ -24,6 +27,8 @@ READING = (
 HEADINGS = (
     "", "5 %", "25 %", "50 %", "75 %", "95 %", "bits", "of nodes", "of speed", "verdict",
 )  # fmt: skip
+MODES_TITLE = "By layers in the fullest {}: probability, and 90 % ranges within"
+MODES_HEADINGS = ("layers", "probability", *(QUANTITIES_IN_USE[q] for q in QUANTITIES))
 CHANCES = {
     "larger": "more active parameters",
     "more parameters": "more parameters in all",
@@ -57,6 +62,11 @@ def _found(posterior: Posterior) -> Iterator[doc.Block]:
     yield doc.Table(
         TITLE, HEADINGS, _rows(posterior), "prrrrrrrrw", doc.ALL, titled=doc.ALL, drop=drop
     )
+    if len(posterior.modes) > 1:
+        title = MODES_TITLE.format(posterior.question.hardware.node)
+        rows = _modes(posterior)
+        yield doc.Table(title, MODES_HEADINGS, rows, "prrrrr", doc.ALL, titled=doc.ALL)
+    yield doc.Paragraph(likeliest_text(posterior), where=doc.ALL)
     yield doc.Paragraph(nuisance_text(posterior), where=doc.ALL, tight=True)
     yield doc.Paragraph(bits_text(posterior), where=doc.ALL, tight=True)
     yield doc.Paragraph(nodes_text(posterior), where=doc.ALL)
@@ -85,6 +95,48 @@ def _rows(posterior: Posterior) -> list[Sequence[str]]:
         )
         for name, m in posterior.marginals.items()
     ]
+
+
+def _modes(posterior: Posterior) -> list[Sequence[str]]:
+    """Each hump with its probability and its own 90 % ranges."""
+
+    def ends(one: Levels) -> str:
+        return f"{compact(one.p05)} to {compact(one.p95)}"
+
+    return [
+        (
+            mode.layers_per_node,
+            f"{100 * mode.probability:.0f} %",
+            *(ends(getattr(mode, name)) for name in QUANTITIES),
+        )
+        for mode in posterior.modes
+    ]
+
+
+def likeliest_text(posterior: Posterior) -> str:
+    """The likeliest architecture, its numbers belonging together."""
+    one = posterior.most_likely
+    assert one is not None
+    node = posterior.question.hardware.node
+    kind = f"{compact(one.active_params)} active" if one.mixture_of_experts else "dense"
+    return (
+        f"Most likely, as one architecture: {compact(one.total_params)} parameters, {kind}, "
+        f"{one.layers} layers {one.hidden_size:,.0f} wide, {one.attention}, on "
+        f"{counted(one.nodes, node)} in {one.weights}; {one.accepted_tokens:.2g} accepted tokens a "
+        f"pass, {counted(one.concurrency, 'user')} of {compact(one.held_context_tokens, 2)} tokens."
+    )
+
+
+def users_text(posterior: Posterior) -> str:
+    """Users and contexts that the probabilities take, which nobody has stated."""
+    users, held = posterior.users, posterior.held_context_tokens
+    assert users is not None and held is not None
+    shown = "; ".join(
+        f"{what} {compact(x.p05, 2)} < {compact(x.p50, 2)} < {compact(x.p95, 2)}"
+        for what, x in (("users at once", users), ("tokens of context each", held))
+        if x.p05 < x.p95
+    )
+    return f"{shown}; " if shown else ""
 
 
 def speculation_text(posterior: Posterior) -> str:
@@ -119,7 +171,7 @@ def nuisance_text(posterior: Posterior) -> str:
         prior = "the profile's law of speculation, net of drafting"
     return (
         f"Accepted tokens a pass {accepted[0]:.2f} < {accepted[2]:.2f} < {accepted[4]:.2f} "
-        f"({prior})"
+        f"({prior}); {users_text(posterior)}".removesuffix("; ")
         + (f"; {told}" if told else "")
         + stacked
         + f". Effective sample size {posterior.ess:,.0f}."
@@ -150,8 +202,6 @@ def bits_text(posterior: Posterior) -> str:
 
 def nodes_text(posterior: Posterior) -> str:
     """What the prior assumes of the nodes: a belief about operators, not a measurement."""
-    from archinfer.inference.nuisances import UTILISATION
-
     hardware = posterior.question.hardware
     nodes = f"{hardware.node}s"
     if not hardware.spatial:
@@ -159,9 +209,10 @@ def nodes_text(posterior: Posterior) -> str:
             f"Nodes: any number of {nodes} that holds the model is taken as likely as another, so "
             "they tell of the total only what fits."
         )
+    low, high = operations().utilisation
     return (
-        f"Nodes: operators are taken to fill their {nodes}, needing {100 * UTILISATION[0]:.0f} to "
-        f"{100 * UTILISATION[1]:.0f} % of those in use and leaving few idle. This is assumed, not "
+        f"Nodes: operators are taken to fill their {nodes}, needing {100 * low:.0f} to "
+        f"{100 * high:.0f} % of those in use and leaving few idle. This is assumed, not "
         f"measured: what is said to be identified by nodes is wrong where {nodes} stand half empty."
     )
 

@@ -55,6 +55,7 @@ class Question:
         observed: the speed was measured, so a model that is too fast is excluded as well;
             otherwise it is a target to reach.
         context_tokens, concurrency: context and users whose KV caches must fit.
+        context_known: the context was asked for; False: the posterior draws it.
         weights: weight formats to consider.
         kv: KV-cache format.
         rules: the family of models.
@@ -96,6 +97,7 @@ class Question:
     calibration: str | None = None
     nodes_known: bool = True
     software: str | None = None
+    context_known: bool = False
 
     def __post_init__(self) -> None:
         low, high = self.nodes

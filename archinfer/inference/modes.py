@@ -1,0 +1,131 @@
+"""The humps of a posterior, and the likeliest architecture of the highest.
+
+On spatial hardware a number of layers in the fullest node is a hump of its own: one more layer a
+node is a jump in the nodes that a model needs. Medians over several humps may lie where hardly any
+architecture does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from archinfer.inference.batch import QUANTITIES, Batch, resampled
+from archinfer.inference.importance import Index
+from archinfer.inference.statistics import quantiles
+from archinfer.models.shape import FloatArray
+from archinfer.record import Record
+
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+LEAST = 0.01
+"""Probability below which a hump is left out."""
+
+_DRAWS = 1024
+"""Of a hump, for the density of its architectures."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Levels(Record):
+    """Five quantiles, from 5 % to 95 %."""
+
+    p05: float
+    p25: float
+    p50: float
+    p75: float
+    p95: float
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Mode(Record):
+    """One hump of the posterior."""
+
+    layers_per_node: str
+    """layers in the fullest node: 1, 2, 3 or more"""
+    probability: float
+    total_params: Levels
+    active_params: Levels
+    layers: Levels
+    nodes: Levels
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Likeliest(Record):
+    """One architecture with its deployment, the densest of the likeliest hump."""
+
+    total_params: float
+    active_params: float
+    layers: int
+    hidden_size: float
+    nodes: int
+    """in use"""
+    mixture_of_experts: bool
+    weights: str
+    attention: str
+    accepted_tokens: float
+    """gained a pass, net of drafting"""
+    concurrency: int
+    """users at once"""
+    held_context_tokens: float
+    """that each of them holds"""
+    tokens_per_s: float
+    """predicted at central constants"""
+
+
+def levels(values: FloatArray, weights: FloatArray) -> Levels:
+    """Five quantiles of weighted values."""
+    return Levels(*(float(v) for v in quantiles(values, weights / weights.sum(), LEVELS)))
+
+
+def modes_of(
+    draws: Batch, weights: FloatArray, group: Index, names: Sequence[str]
+) -> tuple[Mode, ...]:
+    """The humps, likeliest first.
+
+    Args:
+        draws, weights: of a posterior, shape (n,), weights of sum 1.
+        group: position in `names` of each draw.
+    """
+    found = []
+    for k, name in enumerate(names):
+        index = np.flatnonzero((group == k) & (weights > 0.0))
+        probability = float(weights[index].sum())
+        if probability >= LEAST:
+            own = weights[index]
+            ranges = {q: levels(getattr(draws, q)[index], own) for q in QUANTITIES}
+            found.append(Mode(name, probability, **ranges))
+    return tuple(sorted(found, key=lambda mode: -mode.probability))
+
+
+def likeliest(
+    draws: Batch, weights: FloatArray, formats: Sequence[str], kinds: Sequence[str]
+) -> Likeliest:
+    """The draw where total, active and layers, in logarithms, lie densest.
+
+    Gaussian kernels of Silverman's width over equally weighted draws.
+    """
+    index = resampled(weights, _DRAWS)
+    points = np.log(
+        np.stack([getattr(draws, q)[index] for q in ("total_params", "active_params", "layers")])
+    )
+    spread = np.maximum(points.std(axis=1, keepdims=True), 1e-9)
+    scaled = points / (spread * _DRAWS ** (-1.0 / 7.0))
+    apart = ((scaled[:, :, None] - scaled[:, None, :]) ** 2).sum(axis=0)
+    at = int(index[np.argmax(np.exp(-0.5 * apart).sum(axis=1))])
+    one = draws.take(np.array([at]))
+    return Likeliest(
+        total_params=float(one.total_params[0]),
+        active_params=float(one.active_params[0]),
+        layers=int(one.layers[0]),
+        hidden_size=float(one.hidden_size[0]),
+        nodes=int(one.nodes[0]),
+        mixture_of_experts=bool(one.moe[0]),
+        weights=formats[int(one.weights[0])],
+        attention=kinds[int(one.attention[0])],
+        accepted_tokens=float(one.accepted_tokens[0]),
+        concurrency=int(one.concurrency[0]),
+        held_context_tokens=float(one.held_context_tokens[0]),
+        tokens_per_s=float(one.tokens_per_s[0]),
+    )
