@@ -143,7 +143,12 @@ class ValidateOutput(BaseModel):
 def _hardware_file() -> dict[str, Any]:
     from archinfer.hardware.schema import Profile
 
-    return _file_schema(Profile)
+    schema = _file_schema(Profile)
+    # A profile that says `like` may leave out what the set has.
+    sections = {"constants": "Constants", "link": "Link", "scale_up": "ScaleUp"}
+    needed = {s: {"required": schema["$defs"][d].pop("required")} for s, d in sections.items()}
+    schema |= {"if": {"not": {"required": ["like"]}}, "then": {"properties": needed}}
+    return schema
 
 
 def _observation_file() -> dict[str, Any]:

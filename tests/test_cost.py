@@ -14,8 +14,8 @@ from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.shape import DENSE_CHAIN, Cache, LayerGroup, ModelShape
 from archinfer.physics.decode import decode_time, log_sd, speed_range, tokens_per_s
 from archinfer.physics.mapping import Placement
+from archinfer.physics.nodegroup import sync_latency_s
 from archinfer.physics.spatial import all_reduce_cycles, best_side
-from archinfer.physics.temporal import sync_latency_s
 from archinfer.physics.terms import TERMS, TokenTime
 from archinfer.physics.workload import Traffic, Workload, experts_hit
 

@@ -237,11 +237,11 @@ def test_peaks_fall_back_to_a_wider_format(toy: Path) -> None:
 
 def test_a_node_alone_waits_for_nobody(tmp_path: Path) -> None:
     """A table of all-reduces that begins with two nodes."""
-    text = (hardware_module.profile_folder() / "b200.yaml").read_text(encoding="utf-8")
+    text = (hardware_module.profile_folder() / "gb200-nvl72.yaml").read_text(encoding="utf-8")
     assert "      1: 0 s\n" in text
-    path = tmp_path / "b200.yaml"
+    path = tmp_path / "gb200.yaml"
     path.write_text(text.replace("      1: 0 s\n", ""), encoding="utf-8")
-    without, shipped = Hardware.load(path), Hardware.load("b200")
+    without, shipped = Hardware.load(path), Hardware.load("gb200-nvl72")
     assert without.sync_group_sizes == shipped.sync_group_sizes
     assert without.sync_latency_s == shipped.sync_latency_s
 
@@ -375,7 +375,7 @@ def test_list_and_show() -> None:
     shown = json.loads(runner.invoke(app, ["show", "wse-3", "--format", "json"]).stdout)
     assert shown == Hardware.load("wse-3").to_dict()
     b200 = runner.invoke(app, ["show", "b200"], env={"COLUMNS": "80", "NO_COLOR": "1"}).stdout
-    assert "constants are those of: TensorRT-LLM" in b200 and "speed with tilert: x 2.5" in b200
+    assert "constants are those of: serving engines" in b200 and "speed with tilert: x 2.15" in b200
     table = runner.invoke(app, ["show", "wse-3"], env={"COLUMNS": "80", "NO_COLOR": "1"}).stdout
     assert "memory.capacity" in table and "44 GB" in table and "\x1b" not in table
     assert max(map(len, table.splitlines())) <= 80

@@ -94,7 +94,7 @@ def test_software_of_an_observed_speed(capsys: pytest.CaptureFixture[str]) -> No
     asked = ["solve", "--hardware", "b200", "--nodes", "8", "--observed", "600",
              "--architectures", "0"]  # fmt: skip
     done = run(capsys, *asked).out
-    assert "software: 0.73 to 2.5 times the usual (--software fixes it)" in flat(done)
+    assert "software: 0.56 to 2.2 times the usual (--software fixes it)" in flat(done)
     question = json.loads(run(capsys, *asked, "--format", "json").out)["question"]
     assert (question["software"], question["software_factor"]) == (None, [0.7267, 2.519])
     fixed = json.loads(run(capsys, *asked, "--software", "tilert", "--format", "json").out)

@@ -190,6 +190,7 @@ def test_never_faster_than_reading_the_active_weights(
                         found.weight_bits,
                         found.workload.traffic.outside_bits,
                         16.0,
+                        prompt_tokens=asked.prompt,
                     ),
                 ),
                 found.mapping,

@@ -15,6 +15,7 @@ from archinfer.errors import InputError
 from archinfer.fitting.cases import Case
 from archinfer.fitting.fit import Fit
 from archinfer.hardware.figures import KEYS
+from archinfer.hardware.schema import with_borrowed
 from archinfer.models.shape import Number
 from archinfer.physics.decode import decode_time
 from archinfer.physics.speculation import speculative_time
@@ -68,7 +69,7 @@ def profile_text(fit: Fit, cases: Sequence[Case], command: str, sources: dict[st
     base = fit.model.hardware
     if not base.origin:
         raise InputError(f"profile {base.name!r} was not read from a file")
-    data: dict[str, Any] = files.load(base.origin).data
+    data: dict[str, Any] = with_borrowed(files.load(base.origin)).data
     models = len({c.model_key for c in cases})
     made = f"fit to {len(cases)} published speeds of {models} models ({command})"
     _put_constants(data, fit, made, sources)

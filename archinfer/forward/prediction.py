@@ -31,6 +31,7 @@ TERM_TEXTS = {
     "head": "the LM head",
     "queue": "waiting for the other users' tokens",
     "draft": "drafting tokens",
+    "prompts": "waiting while other users' prompts are read",
 }
 """What each term of the time is, in words."""
 

@@ -182,6 +182,79 @@ class Node(Record):
     ] = 1.0
     """time of a routed expert's weight over that of any other: experts do not load all cores
     evenly (spatial), and are many small reads (temporal)"""
+    routed_kernels: Annotated[
+        Number,
+        Key(
+            "routed_kernels", "number", closed=True, uncertain=True, optional=True, only="temporal"
+        ),
+    ] = math.nan
+    """kernels that routed experts add to a layer, where a dense one has `DENSE_CHAIN`; NaN: such a
+    layer takes `routed_layer_factor` times as long"""
+    routed_bandwidth_efficiency: Annotated[
+        Number,
+        Key(
+            "routed_bandwidth_efficiency",
+            "ratio",
+            most=1.0,
+            uncertain=True,
+            optional=True,
+            only="temporal",
+        ),
+    ] = math.nan
+    """as bandwidth_efficiency, of routed experts; NaN: as for other weights"""
+    network_efficiency: Annotated[
+        Number,
+        Key(
+            "network_efficiency", "ratio", most=1.0, uncertain=True, optional=True, only="temporal"
+        ),
+    ] = math.nan
+    """part of the scale-up bandwidth that all-reduces in one step reach; NaN: rings at all of it"""
+    fixed_time_per_sequence_s: Annotated[
+        Number,
+        Key(
+            "fixed_time_per_sequence",
+            "seconds",
+            closed=True,
+            uncertain=True,
+            optional=True,
+            only="temporal",
+        ),
+    ] = 0.0
+    """of a pass, for each sequence in it: sampling, scheduling"""
+    prompt_efficiency: Annotated[
+        Number,
+        Key("prompt_efficiency", "ratio", most=1.0, uncertain=True, optional=True),
+    ] = math.nan
+    """part of the peak arithmetic that prompts reach; NaN: compute_efficiency (temporal)"""
+    routed_prompt_efficiency: Annotated[
+        Number,
+        Key(
+            "routed_prompt_efficiency",
+            "ratio",
+            most=1.0,
+            uncertain=True,
+            optional=True,
+            only="temporal",
+        ),
+    ] = math.nan
+    """the same in layers with routed experts; NaN: prompt_efficiency"""
+    prompt_pass_factor: Annotated[
+        Number,
+        Key(
+            "prompt_pass_factor",
+            "number",
+            closed=True,
+            uncertain=True,
+            optional=True,
+            only="temporal",
+        ),
+    ] = math.nan
+    """fixed time of a pass that reads prompts over that of a decode pass; NaN: not known"""
+    first_token_time_s: Annotated[
+        Number,
+        Key("first_token_time", "seconds", closed=True, uncertain=True, optional=True),
+    ] = 0.0
+    """of a request before its prompt is read: the server's own work"""
     model_error_log_sd: Annotated[float, Key("model_error", "number", closed=True, most=3.0)]
     """spread of what the model does not explain, in natural logarithm"""
 

@@ -6,8 +6,12 @@ source are required, because a figure without a source is of no use to anybody.
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -230,6 +234,11 @@ class Profile(StrictModel):
     node: Text = Field(description="what one node is called: wafer, GPU, socket")
     execution: Literal["spatial", "temporal"]
     note: Text | None = None
+    like: Text | None = Field(
+        default=None,
+        description="set of constants (archinfer/data/constants.yaml) that stands in for those "
+        "that are not given",
+    )
     usual_software: Text | None = Field(
         default=None, description="the software whose speeds the constants describe"
     )
@@ -292,8 +301,56 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
     return profile_of(files.load(path))
 
 
+@cache
+def _sets() -> dict[str, Any]:
+    """Constants by kind of machine (`archinfer/data/constants.yaml`)."""
+    with resources.as_file(resources.files("archinfer") / "data" / "constants.yaml") as path:
+        found: dict[str, Any] = files.load(path).data
+    return found
+
+
+def with_borrowed(document: Document) -> Document:
+    """The document with what its `like` set says wherever it says nothing itself."""
+    name = document.data.get("like") if isinstance(document.data, dict) else None
+    if not isinstance(name, str):
+        return document
+    if name not in _sets():
+        guess = nearest(name, _sets())
+        hint = f"; did you mean {guess!r}?" if guess else f" (known: {', '.join(_sets())})"
+        raise document.error(("like",), f"key 'like': unknown set of constants {name!r}{hint}")
+    data = copy.deepcopy(document.data)
+    data.setdefault("constants", {})
+    taken = [
+        key
+        for section, figures in _sets()[name].items()
+        if section != "covariance"
+        for key in _borrow(data.get(section), section, figures)
+    ]
+    if "covariance" not in data:
+        data["covariance"] = _part_of(_sets()[name]["covariance"], taken)
+    return replace(document, data=data)
+
+
+def _borrow(own: Any, section: str, figures: dict[str, Any]) -> Iterator[str]:
+    """Puts figures in a section of a profile that lacks them; yields the names of these."""
+    if not isinstance(own, dict):
+        return
+    for key, figure in figures.items():
+        if key not in own:
+            own[key] = copy.deepcopy(figure)
+            yield key if section == "constants" else f"{section}.{key}"
+
+
+def _part_of(covariance: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The rows and columns of a covariance that belong to `names`."""
+    kept = [i for i, name in enumerate(covariance["names"]) if name in names]
+    rows = [[covariance["log_covariance"][i][j] for j in kept] for i in kept]
+    return covariance | {"names": [covariance["names"][i] for i in kept], "log_covariance": rows}
+
+
 def profile_of(document: Document) -> Profile:
     """Checks one profile; raises FileError."""
+    document = with_borrowed(document)
     profile = strict.validate(document, Profile)
     _check_execution(profile, document)
     _check_values(profile, document)

@@ -37,6 +37,8 @@ class Cache:
         bits: bits of one stored number; None: the deployment's KV format.
         shards: ways in which tensor parallelism can split it (KV heads; 1: a latent cache, of
             which every node of the group holds and reads its own copy).
+        prompt_macs_per_token: the same as `macs_per_token` while a prompt is read, where keys and
+            values are made of the cache first (latent attention); None: as then.
     """
 
     values_per_token: Number
@@ -45,6 +47,7 @@ class Cache:
     macs_per_token: Number = 0.0
     bits: float | None = None
     shards: Number = np.inf
+    prompt_macs_per_token: Number | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,8 @@ class LayerGroup:
     state_bytes: Number = 0.0
     state_shards: Number = np.inf
     reductions: Number = DENSE_CHAIN
+    fused_steps: Number = 0.0
+    """steps of that chain that kernels of GPUs do along with others: norms of queries and keys"""
     shared_bits: Number | None = None
     routed_bits: Number | None = None
     evenness: Number = 1.0

@@ -190,6 +190,7 @@ def layer_group(block: LayerBlock, hidden: int, bits: Bits | None) -> LayerGroup
         state_bytes=float(block.state_bytes()),
         state_shards=block.state_shards,
         reductions=float(block.reductions),
+        fused_steps=float(sum(step == "q/k norm" for step in block.steps)),
         matrices=tuple(float(p.count) for p in shared if not p.vector),
         expert_matrices=()
         if moe is None

@@ -11,6 +11,14 @@ from archinfer.models.formats import kv_format, weight_format
 from archinfer.models.shape import Number
 from archinfer.physics.mapping import Layout, Placement
 
+_LEAST = (
+    ("nodes", 1),
+    ("context_tokens", 1),
+    ("concurrency", 1),
+    ("prompt_tokens", 1),
+    ("output_tokens", 1),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
@@ -21,6 +29,8 @@ class Deployment:
             hold the model.
         context_tokens: tokens of context whose keys and values a decode step sees.
         concurrency: sequences served at once; each keeps its own KV cache.
+        prompt_tokens, output_tokens: tokens of a user's prompt and of an answer; prompt None: what
+            the context holds beside half an answer.
         weights: weight format (`archinfer.models.formats`); None: the format the model comes in.
         kv: KV-cache format; "": the one that the model's file states, else bf16.
         draft_tokens: drafted tokens that each pass verifies (0: no speculative decoding).
@@ -39,9 +49,11 @@ class Deployment:
     accepted_high: float = 1.0
     mapping: Placement | None = None
     layout: Layout | None = None
+    prompt_tokens: int | None = None
+    output_tokens: int = 1000
 
     def __post_init__(self) -> None:
-        for key, low in (("nodes", 1), ("context_tokens", 1), ("concurrency", 1)):
+        for key, low in _LEAST:
             value = getattr(self, key)
             if value is None:
                 continue
@@ -54,6 +66,13 @@ class Deployment:
             weight_format(self.weights)
         if self.kv:
             kv_format(self.kv)
+
+    @property
+    def prompt(self) -> int:
+        """Tokens of a user's prompt."""
+        if self.prompt_tokens is not None:
+            return self.prompt_tokens
+        return max(self.context_tokens - self.output_tokens // 2, 1)
 
     def forced(self, layers: Number) -> Placement | None:
         """The mapping that is forced on a model with so many layers; None: the fastest."""

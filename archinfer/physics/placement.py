@@ -100,6 +100,8 @@ def traffic_of(deployment: Deployment, weights: str, outside_bits: float | None)
         kv_bits=deployment.kv_bits,
         draft_tokens=deployment.draft_tokens,
         weights_only=form.weights_only,
+        prompt_tokens=deployment.prompt,
+        output_tokens=deployment.output_tokens,
     )
 
 

@@ -295,5 +295,5 @@ def spatial_time(
 
     side_of_first = layers[0].region.side
     return TokenTime(
-        weights, kv, 0.0, reductions, fixed, links, head, queue, draft, side_of_first, ledger
+        weights, kv, 0.0, reductions, fixed, links, head, queue, draft, 0.0, side_of_first, ledger
     )

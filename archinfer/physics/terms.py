@@ -15,7 +15,9 @@ from archinfer.physics.mapping import Placement
 from archinfer.physics.workload import ACTIVATION_BYTES, Memory
 from archinfer.record import As, Record
 
-TERMS = ("weights", "kv", "compute", "reductions", "fixed", "links", "head", "queue", "draft")
+TERMS = (
+    "weights", "kv", "compute", "reductions", "fixed", "links", "head", "queue", "draft", "prompts",
+)  # fmt: skip
 
 Seconds: TypeAlias = Annotated[Number, As(float | None)]
 
@@ -48,6 +50,8 @@ class TokenTime(Record):
     """Waiting for the other users' tokens (a pipeline with more users than stages)."""
     draft: Seconds
     """Drafting tokens for speculative decoding."""
+    prompts: Seconds
+    """Waiting while the prompts of other users are read (temporal)."""
     side: Number
     """Side in cores of a layer's region (spatial; the first group's), else nan."""
     ledger: Ledger = field(repr=False, compare=False)

@@ -45,6 +45,11 @@ class Traffic:
     held_context_tokens: Number | None = None
     """Tokens of context that memory is kept for; None: `context_tokens`."""
 
+    prompt_tokens: Number | None = None
+    """Tokens of a user's prompt; None: decode passes wait for nobody's prompt."""
+    output_tokens: Number = 1000
+    """Tokens of an answer."""
+
     def table_bits(self, shape: ModelShape) -> tuple[Number, Number, Number]:
         """Bits of one parameter of the embedding tables, of the head, of what else is outside."""
         usual = self.weight_bits if self.outside_bits is None else self.outside_bits

@@ -109,6 +109,9 @@ class LatentAttention(Memoryless):
                 read_tokens=inf if self.indexer is None else float(self.indexer.top_k),
                 macs_per_token=float(self.heads * (width + self.kv_rank)),
                 shards=1.0,
+                prompt_macs_per_token=float(
+                    self.heads * (self.nope_dim + self.rope_dim + self.v_head_dim)
+                ),
             ),
         )
 
