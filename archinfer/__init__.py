@@ -11,7 +11,9 @@ Everything here is imported on first use, so that `import archinfer` costs nothi
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from archinfer.api import compare, infer, predict, solve, validate
+    from archinfer.api.serving import compare, predict
+    from archinfer.api.solving import infer, solve
+    from archinfer.api.validating import validate
     from archinfer.checks.run import run as check
     from archinfer.errors import (
         ArchinferError,
@@ -65,7 +67,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "api": ("compare", "infer", "predict", "solve", "validate"),
+    "api.serving": ("compare", "predict"),
+    "api.solving": ("infer", "solve"),
+    "api.validating": ("validate",),
     "errors": (
         "ArchinferError",
         "FileError",

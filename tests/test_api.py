@@ -20,7 +20,7 @@ import pytest
 
 import archinfer
 from archinfer import Deployment, Hardware, InputError, Question, family_shape, predict, solve
-from archinfer.api import question
+from archinfer.api.solving import question
 from archinfer.asking import NODES_MOST
 from archinfer.inference.infer import infer
 from archinfer.models.family import FamilyRules

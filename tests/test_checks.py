@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archinfer import api, catalogue, predict, solve
+from archinfer import catalogue, predict, solve
+from archinfer.api.solving import question
 from archinfer.checks.run import Remark, Report, Result
 from archinfer.checks.run import run as run_checks
 from archinfer.checks.schema import Check, Expect, read_check_file
@@ -185,7 +186,7 @@ def test_contains_and_excludes_against_samples_of_the_region(
     if contains.margin is not None:
         assert excludes.margin == -contains.margin
         assert contains.passed is (contains.margin >= 0.0)
-    region = solve_region(api.question("wse-3", 88, 750, weights="fp8"))
+    region = solve_region(question("wse-3", 88, 750, weights="fp8"))
     rng = np.random.default_rng(5)
     n = 200_000
     active = point.get("active", np.exp(rng.uniform(np.log(1e8), np.log(4e12), n)))

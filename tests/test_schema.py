@@ -14,7 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from archinfer import Hardware, files, infer
-from archinfer.api import question
+from archinfer.api.solving import question
 from archinfer.calibration import blind
 from archinfer.calibration import calibrate as calibration
 from archinfer.cli.check import EXAMPLE

@@ -3,9 +3,3 @@
 Each takes what the command of its name takes, from the same table (`archinfer.question`), and
 means the same: the command reads its options and prints, and adds nothing to the answer.
 """
-
-from archinfer.api.serving import compare, predict
-from archinfer.api.solving import infer, question, solve
-from archinfer.api.validating import validate
-
-__all__ = ["compare", "infer", "predict", "question", "solve", "validate"]

@@ -16,7 +16,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 
-from archinfer import api
+from archinfer.api.serving import predict
+from archinfer.api.solving import question as ask
 from archinfer.asking import Range
 from archinfer.checks.schema import (
     Check,
@@ -232,7 +233,7 @@ class _Runner:
         model = self._use((*place, "model"), lambda: self._model(check, (*place, "model")))
         told = ("nodes", "context", "concurrency", "weights", "kv", "speculation")
         asked = {name: getattr(check, name) for name in told}
-        return self._use(place, lambda: api.predict(model, hardware, changes=False, **asked))
+        return self._use(place, lambda: predict(model, hardware, changes=False, **asked))
 
     def _model(self, check: Check, where: Location) -> Any:
         model: Totals | str | None = check.model
@@ -254,7 +255,7 @@ class _Runner:
         assert check.solve is not None
         asked = {name: getattr(check.solve, name) for name in type(check.solve).model_fields}
         hardware = self._hardware(asked.pop("hardware"), (*where, "hardware"))
-        return self._use(where, lambda: api.question(hardware, **asked))
+        return self._use(where, lambda: ask(hardware, **asked))
 
 
 def _fits(model: Prediction, expected: bool) -> _Finding:

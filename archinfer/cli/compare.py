@@ -39,7 +39,7 @@ def compare(
     nodes, mapping{...}, bottleneck, latency_share (the part of the time that no bandwidth
     shortens), power_w}.
     """
-    from archinfer import api
+    from archinfer.api.serving import compare as compare_models
     from archinfer.api.serving import models_of
     from archinfer.cli.common import uneven_groups, unfilled_stages
     from archinfer.cli.output import Answer, show, warn
@@ -52,7 +52,7 @@ def compare(
     for name, model in known.items():
         for warning in model.warnings:
             warn(f"{name}: {warning}")
-    entries = api.compare(wanted, **(asked | dict.fromkeys(("total", "active", "layers"))))
+    entries = compare_models(wanted, **(asked | dict.fromkeys(("total", "active", "layers"))))
     for entry in entries:
         messages = unfilled_stages(entry.prediction)
         if entry.model in known:

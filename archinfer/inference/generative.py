@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
-from scipy.special import ndtr
 
+from archinfer import special
 from archinfer.asking import Range
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.batch import Batch
@@ -80,7 +80,7 @@ class _Cells:
 
 def _log_uniform(z: FloatArray, low: Number, high: Number) -> FloatArray:
     """Log-uniform in [low, high] from standard normal z."""
-    return np.asarray(low * (np.asarray(high) / low) ** ndtr(z))
+    return np.asarray(low * (np.asarray(high) / low) ** special.ndtr(z))
 
 
 class GenerativeModel:
@@ -178,7 +178,7 @@ class GenerativeModel:
                 log_total - active_low,
             )
             # Only what the known sizes take away is evidence; N >= A is part of the prior.
-            log_p = log_p + mass - np.log(ndtr(mean / sd))
+            log_p = log_p + mass - np.log(special.ndtr(mean / sd))
             log_active = log_total - log_ratio
         mean, sd = own.depth.predict(log_active)
         depth, mass = truncated(z[:, _DEPTH], mean, sd, layers_low, layers_high, own.depth_law)
@@ -208,7 +208,7 @@ class GenerativeModel:
         batch.context_tokens[:] = _log_uniform(z[:, _READ], low, high)
         low, high = q.speculation
         none = NO_SPECULATION if low <= 1.0 < high else 0.0
-        u = ndtr(z[:, _ACCEPTED])
+        u = special.ndtr(z[:, _ACCEPTED])
         used = np.clip((u - none) / (1.0 - none), 0.0, 1.0)
         accepted = low * (high / low) ** used
         if none > 0.0:

@@ -16,8 +16,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
+from archinfer import special
 from archinfer.models.shape import FloatArray
 
 Index = NDArray[np.intp]
@@ -46,7 +46,7 @@ def kronecker(count: int, dimensions: int, rng: np.random.Generator) -> FloatArr
 
 def normal_points(count: int, dimensions: int, rng: np.random.Generator) -> FloatArray:
     """Equidistributed standard normal points, shape (count, dimensions)."""
-    return np.asarray(ndtri(kronecker(count, dimensions, rng)))
+    return np.asarray(special.ndtri(kronecker(count, dimensions, rng)))
 
 
 def effective_size(log_weights: FloatArray) -> float:

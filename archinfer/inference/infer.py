@@ -39,8 +39,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import stdtr
 
+from archinfer import special
 from archinfer.asking import Range
 from archinfer.errors import InputError
 from archinfer.hardware.speculation_law import SpeculationLaw
@@ -185,7 +185,7 @@ def _predictive(model: GenerativeModel, draws: Draws[_Kept], count: int = 2048) 
     _, batch = model.evaluate(1, draws.payload.z[index], draws.payload.cell[index], speed=True)
     centre = np.log(batch.tokens_per_s)
     observed = np.log(model.question.tokens_per_s)
-    below = float(stdtr(DEGREES, (observed - centre) / batch.log_scale).mean())
+    below = float(special.stdtr(DEGREES, (observed - centre) / batch.log_scale).mean())
     noise = np.random.default_rng(0).standard_t(DEGREES, count)
     p05, p50, p95 = np.exp(np.quantile(centre + batch.log_scale * noise, (0.05, 0.5, 0.95)))
     tail = min(1.0, 2.0 * min(below, 1.0 - below))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
+from archinfer import special
 from archinfer.asking import Range
 from archinfer.hardware.profile import Hardware
 from archinfer.hardware.speculation_law import SpeculationLaw
@@ -65,7 +65,7 @@ def spatial_nodes(
     possible = fits & (room > 1.0)
     room = np.where(possible, room, 2.0)
     # Just below the end: the number of nodes is the whole part.
-    bought = np.floor(needed * room ** (ndtr(z) * (1.0 - 1e-9)))
+    bought = np.floor(needed * room ** (special.ndtr(z) * (1.0 - 1e-9)))
     per_stage = np.ceil(layers / bought)
     used = np.ceil(layers / per_stage)
     power = 1.0 / IDLE_LOG_MEAN
@@ -91,7 +91,7 @@ def temporal_nodes(
     least = np.maximum(fewest(hardware, workload.memory)[0], low)
     possible = least <= high
     room = np.where(possible, (high + 1.0) / np.minimum(least, high), 2.0)
-    there = np.floor(np.minimum(least, high) * room ** (ndtr(z) * (1.0 - 1e-9)))
+    there = np.floor(np.minimum(least, high) * room ** (special.ndtr(z) * (1.0 - 1e-9)))
     best_s = np.full(len(layers), np.inf)
     per_stage = layers.copy()
     group = np.ones(len(layers))
@@ -136,10 +136,10 @@ def drawn_software(
             factors make the speed grow with z, which the sampler follows most easily.
         z: standard normal, shape (n,).
     """
-    place = ndtr(z) * len(factors)
+    place = special.ndtr(z) * len(factors)
     which = np.minimum(place.astype(np.intp), len(factors) - 1)
     within = np.clip(place - which, 1e-9, 1.0 - 1e-9)
-    return which, factors[which] * np.exp(log_sds[which] * ndtri(within))
+    return which, factors[which] * np.exp(log_sds[which] * special.ndtri(within))
 
 
 def drawn_speculation(
@@ -153,9 +153,9 @@ def drawn_speculation(
         z_use, z_draft: standard normal, shape (n,).
     """
     probability = 1.0 if asked[0] > 1.0 else law.probability
-    u = ndtr(z_use)
+    u = special.ndtr(z_use)
     used = u >= 1.0 - probability
     within = np.clip((u - (1.0 - probability)) / max(probability, 1e-12), 1e-9, 1.0 - 1e-9)
     centre = np.log(law.acceptance / (1.0 - law.acceptance))
-    acceptance = 1.0 / (1.0 + np.exp(-(centre + law.acceptance_logit_sd * ndtri(within))))
+    acceptance = 1.0 / (1.0 + np.exp(-(centre + law.acceptance_logit_sd * special.ndtri(within))))
     return used, acceptance, law.draft_time_s * np.exp(law.draft_time_log_sd * z_draft)

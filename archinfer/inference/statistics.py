@@ -15,8 +15,8 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
+from archinfer import special
 from archinfer.models.shape import FloatArray, Number
 
 DEGREES = 4.0
@@ -52,7 +52,7 @@ def _student_at(p: FloatArray) -> FloatArray:
 Standard = Callable[[FloatArray], FloatArray]
 
 LAWS: dict[LawName, tuple[Standard, Standard]] = {
-    "normal": (ndtr, ndtri),
+    "normal": (lambda z: special.ndtr(z), lambda p: special.ndtri(p)),
     "student": (_student_below, _student_at),
 }
 """Cumulative probability (precise in the lower tail) and its inverse, by name."""
@@ -78,7 +78,7 @@ def truncated(
     a, b = np.where(flip, -b, a), np.where(flip, -a, b)
     below, above = below_of(a), below_of(b)
     mass = above - below
-    u = ndtr(np.where(flip, -z, z))
+    u = special.ndtr(np.where(flip, -z, z))
     x = at(np.clip(below + u * mass, 1e-300, 1.0 - 1e-16))
     x = np.where(flip, -x, x)
     alive = mass > 0.0
