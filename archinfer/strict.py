@@ -60,7 +60,9 @@ def quantity_schema(dimension: str, before: str = "") -> dict[str, Any]:
 class StrictModel(BaseModel):
     """Refuses unknown keys, numbers given as text, NaN and infinity, and keys without a value."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True
+    )
 
     @field_validator("*", mode="before")
     @classmethod

@@ -41,11 +41,11 @@ def solve(
 
         check_folder("--emit", emit)
 
-    from archinfer.api.solving import solve as answer
+    from archinfer.api.solving import solve as solve_question
     from archinfer.report.architectures import csv_rows
     from archinfer.report.solve import chart, document
 
-    found = answer(**asked)
+    found = solve_question(**asked)
     question = found.question
     placed = [(d.architecture, float(d.mapping.tensor_parallel)) for d in found.architectures]
     # Where the tool chose the group, it may choose the heads to go with it.

@@ -7,6 +7,7 @@ than a whole solve; the tests hold this one against it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,42 @@ from numpy.typing import NDArray
 from archinfer.models.shape import FloatArray
 
 Function = Callable[[FloatArray, NDArray[np.intp]], FloatArray]
+
+
+_PATIENCE = 3
+"""Steps in which a bracket must halve, or it is bisected."""
+
+
+class Points(NamedTuple):
+    """Points of several functions, and their values there."""
+
+    x: FloatArray
+    f: FloatArray
+
+    def take(self, index: NDArray[np.intp]) -> Points:
+        """Those at `index`."""
+        return Points(self.x[index], self.f[index])
+
+    def where(self, condition: NDArray[np.bool_], others: Points) -> Points:
+        """These where the condition holds, else the others."""
+        return Points(np.where(condition, self.x, others.x), np.where(condition, self.f, others.f))
+
+
+def _good(one: Points, other: Points) -> FloatArray:
+    """The end of each bracket at which its function is >= 0."""
+    return np.where(one.f >= 0.0, one.x, other.x)
+
+
+def _step(new: Points, other: Points, before: Points) -> FloatArray:
+    """Part of the way from the newest point to the other end at which to look next."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        near = (new.x - other.x) / (before.x - other.x)
+        low = (new.f - other.f) / (before.f - other.f)
+        share = (new.f / (other.f - new.f)) * (before.f / (other.f - before.f)) + (
+            (before.x - new.x) / (other.x - new.x)
+        ) * (new.f / (before.f - new.f)) * (other.f / (before.f - other.f))
+        smooth = (low**2 < near) & ((1.0 - low) ** 2 < 1.0 - near)
+    return np.where(smooth & np.isfinite(share), share, 0.5)
 
 
 def last_nonnegative(
@@ -29,8 +66,9 @@ def last_nonnegative(
     Returns:
         Shape (n,): high_i where f(high_i) >= 0; -inf where f(low_i) < 0 or low_i > high_i.
 
-    Regula falsi (Illinois variant), bisecting whenever a step shrinks the bracket by less than
-    half; f >= 0 holds at the returned end of the bracket.
+    Inverse quadratic interpolation where it converges, else bisection (Chandrupatla 1997, "A new
+    hybrid quadratic/bisection algorithm", Adv. Eng. Software 28); f >= 0 holds at the returned
+    end of the bracket.
     """
     n = len(low)
     result = np.full(n, -np.inf)
@@ -46,31 +84,36 @@ def last_nonnegative(
     f_low = function(low[index], index)
     keep = f_low >= 0.0
     index, f_low, f_high = index[keep], f_low[keep], f_high[keep]
+    if not len(index):
+        return result
     a, b = low[index].copy(), high[index].copy()
-    bisect = ~np.isfinite(f_low) | ~np.isfinite(f_high)
+    # The newest point, the other end of the bracket, and the point before them.
+    new, other, before = Points(b, f_high), Points(a, f_low), Points(a, f_low)
+    share = np.full(len(index), 0.5)
+    goal, tries = 0.5 * (b - a), np.zeros(len(index))
     for _ in range(200):
-        if not len(index):
-            break
-        with np.errstate(invalid="ignore"):
-            secant = a + (b - a) * (f_low / (f_low - f_high))
-        x = np.where(bisect | ~np.isfinite(secant), 0.5 * (a + b), secant)
-        # Stay inside, at least a third of the tolerance away from either end.
-        guard = np.minimum(tolerance / 3.0, 0.25 * (b - a))
-        x = np.clip(x, a + guard, b - guard)
-        f = function(x, index)
-        width = b - a
-        good = f >= 0.0
-        # Illinois: halve the value kept at the end that did not move.
-        f_high = np.where(good, 0.5 * f_high, f)
-        f_low = np.where(good, f, 0.5 * f_low)
-        a, b = np.where(good, x, a), np.where(good, b, x)
-        bisect = (b - a > 0.5 * width) | ~np.isfinite(f)
-        finished = b - a <= tolerance
-        result[index[finished]] = a[finished]
-        open_ = ~finished
-        index, a, b = index[open_], a[open_], b[open_]
-        f_low, f_high, bisect = f_low[open_], f_high[open_], bisect[open_]
-    result[index] = a
+        x = new.x + share * (other.x - new.x)
+        found = Points(x, function(x, index))
+        same = (found.f >= 0.0) == (new.f >= 0.0)
+        before, other = new.where(same, other), other.where(same, new)
+        new = found
+        width = np.abs(other.x - new.x)
+        finished = width <= tolerance
+        if finished.any():
+            result[index[finished]] = _good(new, other)[finished]
+            kept = np.flatnonzero(~finished)
+            if not len(kept):
+                return result
+            index, width, goal, tries = index[kept], width[kept], goal[kept], tries[kept]
+            new, other, before = new.take(kept), other.take(kept), before.take(kept)
+        # At least a third of the tolerance away from either end.
+        guard = np.minimum(tolerance / 3.0 / width, 0.25)
+        share = np.clip(_step(new, other, before), guard, 1.0 - guard)
+        # Rounding may feign a slope where there is none.
+        tries = np.where(width <= goal, 0.0, tries + 1.0)
+        goal = np.where(width <= goal, 0.5 * width, goal)
+        share = np.where(tries >= _PATIENCE, 0.5, share)
+    result[index] = _good(new, other)
     return result
 
 
