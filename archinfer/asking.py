@@ -69,6 +69,8 @@ class Ask:
     """What messages say was expected, where the bounds alone would not."""
     examples: tuple[str, ...] = ()
     metavar: str | None = None
+    also: tuple[str, ...] = ()
+    """Further names of its option."""
     solve: Use | None = None
     predict: Use | None = None
     compare: Use | None = None

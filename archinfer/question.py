@@ -62,7 +62,9 @@ _OWN_FORMAT = Use(
 )
 _OWN_CACHE = Use("KV-cache format. Default: the one the model's file states, else bf16.")
 _CONTEXT = Use("Tokens of context (128k = 128,000).", "8k")
+_CONTEXTS = Use("Tokens of context (128k = 128,000); several for a sweep, as 8k,32k,128k.", "8k")
 _USERS = Use("Users served at once.", "1")
+_SEVERAL_USERS = Use("Users served at once; several for a sweep, as 1,8,32.", "1")
 _SET = Use("Set a figure of the profile, as link.latency='2 us'.")
 _GAIN = "Accepted tokens a pass, as 1 (none) or 1:3."
 
@@ -183,7 +185,7 @@ class Common(TypedDict, total=False):
                 "Tokens of context (128k = 128,000). Default: 8k (the posterior: unknown, 1k to "
                 "64k)."
             ),
-            predict=_CONTEXT,
+            predict=_CONTEXTS,
             compare=_CONTEXT,
         ),
     ]
@@ -193,10 +195,11 @@ class Common(TypedDict, total=False):
             dimension="whole",
             **_WHOLE,
             examples=("1", "64"),
+            also=("users",),
             solve=Use(
                 "Users served at once. Default: 1 (the posterior: unknown, 1 to a full pipeline)."
             ),
-            predict=_USERS,
+            predict=_SEVERAL_USERS,
             compare=_USERS,
         ),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, TypeAlias, Unpack
 
 import numpy as np
@@ -147,6 +148,15 @@ def served(profile: Hardware, nodes: Quantity | None, asked: Mapping[str, Any]) 
         mapping=placement,
         layout=layout,
     )
+
+
+def loads(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What was asked once for each context and number of users of a sweep, contexts outermost."""
+    lists = (str(asked[name]).split(",") for name in ("context", "concurrency"))
+    return [
+        {**asked, "context": context.strip(), "concurrency": users.strip()}
+        for context, users in product(*lists)
+    ]
 
 
 def _placement(profile: Hardware, asked: Mapping[str, Any]) -> Placement | None:

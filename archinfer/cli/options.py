@@ -56,7 +56,7 @@ def _parameter(name: str, ask: Ask, use: Use) -> inspect.Parameter:
     kind = TYPES.get(ask.form, str if use.default is not None else str | None)
     integer = ask.form == "integer"
     option = typer.Option(
-        _flag(name),
+        *map(_flag, (name, *ask.also)),
         metavar=ask.metavar,
         help=use.help,
         min=int(ask.least) if integer else None,

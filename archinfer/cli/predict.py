@@ -40,32 +40,37 @@ def predict(
     """Predict the speed of known models for one user, and say what limits it.
 
     One model gives a page, several a comparison. A model known only by its totals:
-    --total 1.6T --active 48B, perhaps with --layers.
+    --total 1.6T --active 48B, perhaps with --layers. Several contexts or numbers of users, as
+    --context 8k,32k --users 1,8,32, give a table with what fits at most.
     """
     from dataclasses import replace
 
-    from archinfer.api.serving import TOTALS_OR_MODEL, served
+    from archinfer.api.serving import TOTALS_OR_MODEL, loads, served
     from archinfer.api.solving import machine
     from archinfer.cli.output import Answer, check_targets, show, warn
     from archinfer.errors import InputError
     from archinfer.report import predict as report
+    from archinfer.report import sweep
     from archinfer.report.predict_chart import predict_chart
 
     check_targets(plot, report_file)
     profile, overrides = machine(asked["hardware"], asked["set"])
-    deployment = served(profile, asked["nodes"], asked)
+    swept = [(load, served(profile, asked["nodes"], load)) for load in loads(asked)]
+    deployment = swept[0][1]
     if models and any(asked[name] is not None for name in ("total", "active", "layers")):
         raise InputError(TOTALS_OR_MODEL)
     rows: list[Row] = []
     if models:
         if models.count("-") > 1:
             raise InputError("standard input (-) holds one config: name it once")
-        rows = [_known(name, profile, deployment) for name in models]
+        if len(swept) > 1 and "-" in models:
+            raise InputError("standard input (-) is read once: give a file for a sweep")
+        rows = [_known(name, profile, one) for name in models for _, one in swept]
         timed = [change for change in overrides if not change.startswith(NO_TIME)]
         if timed and _changes_nothing(rows, asked["hardware"]):
             warn(f"{'; '.join(timed)}: no speed changes, something else sets the time")
     elif asked["total"] is not None:
-        rows = [_totals(asked, profile, deployment)]
+        rows = [_totals(load, profile, one) for load, one in swept]
     else:
         raise InputError("name a model (archinfer models list), a config.json, or give --total")
     fitted_law = profile.speculation is not None
@@ -78,14 +83,16 @@ def predict(
             "--speculation sets them"
         )
         rows = [replace(row, notes=(*row.notes, fitted)) for row in rows]
-    for row in rows:
-        for warning in row.warnings:
-            warn(f"{row.name}: {warning}")
+    for message in dict.fromkeys(f"{r.name}: {warning}" for r in rows for warning in r.warnings):
+        warn(message)
+    many = len(swept) > 1
     answer = Answer(
-        lambda: report.document(rows, overrides),
+        lambda: (sweep if many else report).document(rows, overrides),
         lambda: report.record(rows, profile, overrides),
-        lambda: report.csv_rows(rows),
-        (lambda: predict_chart(rows)) if any(row.result.fits for row in rows) else None,
+        lambda: (sweep if many else report).csv_rows(rows),
+        (lambda: (sweep.sweep_chart if many else predict_chart)(rows))
+        if any(row.result.fits for row in rows)
+        else None,
     )
     show(answer, output, explain=explain, plot=plot, report=report_file)
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from archinfer.forward.room import Room, room
 from archinfer.hardware.figures import Figure
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import ModelShape, Number
@@ -103,8 +104,9 @@ class Prediction(Record):
         "concurrency=deployment.concurrency", "speculation=deployment.speculation", "fits",
         "nodes", "nodes_used", "min_nodes", "layers_per_node=mapping.layers_per_stage",
         "tensor_parallel=mapping.tensor_parallel", "tokens_per_s=speed",
+        "tokens_per_s_all_users=throughput",
         "tokens_per_s_without_speculation=plain_speed", "time_s", "memory_bytes=memory",
-        "kv_held_bytes", "memory_fraction", "region_side", "bottleneck", "limit",
+        "kv_held_bytes", "memory_fraction", "room", "region_side", "bottleneck", "limit",
         "what_would_help=changes", "notes", "weight_formats?", "assumed?", "range?", "by_layers?",
     )  # fmt: skip
 
@@ -189,6 +191,17 @@ class Prediction(Record):
         """memory_bytes.kv with the copies on the nodes of a tensor-parallel group that cannot
         split it further (the fullest node counts for all)"""
         return self.memory.kv_held(self.mapping.tensor_parallel)
+
+    @property
+    def room(self) -> Room:
+        """what the memory has room for"""
+        forced = self.deployment.forced(self.shape.layers)
+        return room(self.hardware, self.workload, int(self.nodes), forced)
+
+    @property
+    def throughput(self) -> Quantiles:
+        """tokens/s over all users"""
+        return Quantiles(*(self.deployment.concurrency * v for v in self.speed))
 
     @property
     def region_side(self) -> Nullable:

@@ -54,7 +54,7 @@ def document(rows: list[Row], overrides: tuple[str, ...] = ()) -> doc.Document:
     """
     many = len(rows) > 1
     hardware = rows[0].result.hardware
-    assumed = doc.Paragraph(_assumptions(rows[0], overrides))
+    assumed = doc.Paragraph(assumptions(rows[0], overrides))
     fitting = [row for row in rows if row.result.fits]
     blocks: list[doc.Block] = [doc.Lead([_sentence(row) for row in rows])]
     if many:
@@ -125,7 +125,7 @@ def _sentence(row: Row) -> str:
     return text
 
 
-def _assumptions(row: Row, overrides: tuple[str, ...]) -> str:
+def assumptions(row: Row, overrides: tuple[str, ...]) -> str:
     """What was assumed, in one paragraph."""
     asked = row.result.deployment
     low, high = asked.accepted_low, asked.accepted_high

@@ -107,6 +107,8 @@ def answers(row: Row, where: doc.Where) -> Iterator[doc.Block]:
         ]
         yield doc.Pairs(found, "(5 % < 50 % < 95 %, one user)", where)
     yield doc.Paragraph(_memory(p), where=where)
+    if p.fits:
+        yield doc.Paragraph(_room(p), where=where)
     if row.depths is not None:
         yield _by_depth(row.depths, where)
         too_full = [other for other in row.depths.predictions if not other.fits]
@@ -158,6 +160,20 @@ def _memory(p: Prediction) -> str:
         f"Memory: weights {size(float(m.weights))}, KV cache {size(float(m.kv))}{copies}, "
         f"buffers {size(float(m.other))}; {float(p.memory_fraction):.0%} of what "
         f"the fullest {p.hardware.node} has."
+    )
+
+
+def _room(p: Prediction) -> str:
+    """What more the memory has room for."""
+    found, asked = p.room, p.deployment
+    longest = (
+        "any context fits" if found.context_tokens is None
+        else f"up to {counted(found.context_tokens, 'token')} of context fit"
+    )  # fmt: skip
+    return (
+        f"Room: on {counted(int(p.nodes), p.hardware.node)} up to "
+        f"{counted(found.users, 'user')} fit at {asked.context_tokens:,} tokens of context, and "
+        f"{longest} for {counted(asked.concurrency, 'user')}."
     )
 
 

@@ -1,0 +1,118 @@
+"""Models at several contexts and numbers of users as a document, rows and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from archinfer.report import chart
+from archinfer.report import document as doc
+from archinfer.report.predict import COLUMNS, assumptions
+from archinfer.report.predict_model import Row, about
+from archinfer.report.sources import caption
+from archinfer.words import compact, counted, speed, speeds
+
+SWEEP_COLUMNS = (
+    *COLUMNS[:2], "context_tokens", "concurrency", *COLUMNS[2:],
+    "tokens_per_s_all_users=tokens_per_s_all_users.p50", "users_that_fit=room.users",
+    "context_tokens_that_fit=room.context_tokens",
+)  # fmt: skip
+
+HEADINGS = (
+    "context", "users", "nodes", "tokens/s a user 5<50<95 %", "all users", "a node", "full",
+    "up to users", "up to context", "limit",
+)  # fmt: skip
+
+
+def csv_rows(rows: Sequence[Row]) -> list[list[Any]]:
+    """Rows of full precision for CSV, headings first."""
+    return doc.flatten((row.record.to_dict() for row in rows), SWEEP_COLUMNS)
+
+
+def _models(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows of each model."""
+    return [list(mine) for _, mine in groupby(rows, key=lambda row: row.name)]
+
+
+def document(rows: Sequence[Row], overrides: tuple[str, ...]) -> doc.Document:
+    """A table for each model, and a picture of what one user gets against what a node makes."""
+    hardware = rows[0].result.hardware
+    blocks: list[doc.Block] = []
+    for mine in _models(rows):
+        title = f"{mine[0].name} on {hardware.name}"
+        table = doc.Table(
+            title, HEADINGS, [_cells(row) for row in mine], "rrrrrrrrrl", doc.ALL,
+            doc.ALL | doc.EXPLAIN,
+            drop=("a node", "full"), sortable=True,
+        )  # fmt: skip
+        blocks += [doc.Paragraph(about(mine[0]), where=doc.PAGE), table]
+    pictures = doc.Later(lambda: [doc.Pictures(sweep_chart(rows).panels, "picture")])
+    blocks += [doc.Paragraph(_reading(rows[0], overrides)), pictures]
+    return doc.Document("", blocks, page_title=f"Users and context on {hardware.name}")
+
+
+def _cells(row: Row) -> list[str | doc.Cell]:
+    p = row.result
+    asked, room, fits = p.deployment, p.room, bool(p.fits)
+    whole, used = float(p.throughput.p50), int(p.nodes_used)
+    longest = "any" if room.context_tokens is None else f"{room.context_tokens:,}"
+    return [
+        doc.number(asked.context_tokens, f"{asked.context_tokens:,}"),
+        doc.number(asked.concurrency, f"{asked.concurrency:,}"),
+        doc.number(used, f"{used:,}"),
+        doc.number(row.speed[1], speeds(*row.speed) if fits else "does not fit"),
+        doc.number(whole, speed(whole) if fits else "-"),
+        doc.number(whole / used, speed(whole / used) if fits else "-"),
+        doc.number(float(p.memory_fraction), f"{float(p.memory_fraction):.0%}"),
+        doc.number(room.users, f"{room.users:,}"),
+        longest,
+        p.bottleneck,
+    ]
+
+
+def _reading(row: Row, overrides: tuple[str, ...]) -> str:
+    p = row.result
+    there = (
+        "the fewest that hold each"
+        if p.deployment.nodes is None
+        else counted(p.deployment.nodes, p.hardware.node)
+    )
+    served = assumptions(row, overrides).removesuffix(".").split("; ")[1:]
+    return (
+        f"Nodes: {there}; {'; '.join(served)}. Up to users: most that fit the memory at "
+        "this context; up to context: the longest that fits for these users; one more does not fit."
+    )
+
+
+def sweep_chart(rows: Sequence[Row]) -> chart.Chart:
+    """Tokens/s of one user against tokens/s of one node, a line for each model and context."""
+    fitting = [row for row in rows if row.result.fits]
+    marks: list[chart.Mark] = []
+    colours = [c for c in chart.COLOURS if c not in ("ink", "grey", "yellow")]
+    xs: list[float] = []
+    ys: list[float] = []
+    lines = groupby(fitting, key=lambda row: (row.name, row.result.deployment.context_tokens))
+    for k, ((name, context), found) in enumerate(lines):
+        mine = list(found)
+        x = [row.speed[1] for row in mine]
+        y = [float(row.result.throughput.p50) / int(row.result.nodes_used) for row in mine]
+        colour = colours[k % len(colours)]
+        named = f"{name}, " if len(_models(rows)) > 1 else ""
+        users = [f"{row.result.deployment.concurrency:,}" for row in mine]
+        marks += [
+            chart.Curve(x, y, colour, chart.DASHES[k % len(chart.DASHES)]),
+            chart.Points(x, y, colour, label=f"{named}{compact(context)} context", names=users),
+        ]
+        xs, ys = xs + x, ys + y
+    hardware = rows[0].result.hardware
+    panel = chart.Panel(
+        "Speed of one user and of one node by users served at once",
+        f"Tokens/s of one {hardware.node} against tokens/s of one user; numbers are users.",
+        chart.Axis("tokens/s of one user", min(xs) / 1.3, max(xs) * 1.3),
+        chart.Axis(f"tokens/s of one {hardware.node}", min(ys) / 1.5, max(ys) * 1.5),
+        tuple(marks),
+        "lower left",
+    )
+    names = ", ".join(mine[0].name for mine in _models(rows))
+    return chart.Chart(f"{names} on {hardware.name}", ((panel,),), caption(hardware))
