@@ -139,6 +139,22 @@ def test_experts_with_their_own_algorithm() -> None:
     ("name", "section", "stored"),
     [
         ("llama-3.1-8b", {"quantization": {"bits": 4, "group_size": 64}}, 4.52e9),
+        (
+            "qwen3-235b-a22b",
+            {"quantization_config": {"quant_algo": "NVFP4", "exclude_modules": ["lm_head"]}},
+            134e9,
+        ),
+        (
+            "minimax-m2.5",
+            {
+                "quantization_config": {
+                    "quant_method": "modelopt",
+                    "quant_algo": "NVFP4",
+                    "ignore": ["lm_head", *(f"model.layers.{i}.self_attn*" for i in range(62))],
+                }
+            },
+            134.4e9,
+        ),
         ("qwq-32b", {"quantization": {"bits": 6, "group_size": 64}}, 26.6e9),
         (
             "llama-3.1-70b",

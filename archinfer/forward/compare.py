@@ -90,7 +90,8 @@ class Entry(Record):
         "fits=prediction.fits", "nodes=prediction.nodes_used", "min_nodes=prediction.min_nodes",
         "mapping", "tokens_per_s=prediction.speed", "bottleneck=prediction.bottleneck",
         "bandwidth_tokens_per_s", "power_w", "memory_bytes=prediction.memory.total",
-        "memory_fraction=prediction.memory_fraction", "overlaps", "ceiling",
+        "memory_fraction=prediction.memory_fraction", "assumed?=prediction.assumed", "overlaps",
+        "ceiling",
     )  # fmt: skip
 
     model: str

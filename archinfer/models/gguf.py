@@ -175,10 +175,8 @@ def _fit(
         value = metadata.get(f"{arch}.attention.value_length") if value is None else value
         config |= {"qk_rope_head_dim": rope, "qk_nope_head_dim": key - rope, "v_head_dim": value}
         config.pop("head_dim", None)
-    if family in ("qwen2_moe", "ernie4_5_moe") or "shared_expert_intermediate_size" not in config:
-        pass
-    elif config.get("num_shared_experts"):
-        config.pop("shared_expert_intermediate_size")
+    if config.get("num_shared_experts"):
+        config.pop("shared_expert_intermediate_size", None)
     if family.startswith(("qwen2", "starcoder2")):
         config.pop("head_dim", None)
     elif "blk.0.attn_q.bias" in shapes:
