@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 from archinfer.calibration.calibrate import Calibration
 from archinfer.checks.run import Report
 from archinfer.errors import UnknownNameError
+from archinfer.fitting.observations import ObservationFile
 from archinfer.fitting.validation import PublishedSpeed
 from archinfer.forward.compare import HardwareComparison
 from archinfer.forward.prediction import Predictions
@@ -151,12 +152,6 @@ def _hardware_file() -> dict[str, Any]:
     return schema
 
 
-def _observation_file() -> dict[str, Any]:
-    from archinfer.fitting.observations import ObservationFile
-
-    return ObservationFile.model_json_schema()
-
-
 def _check_file() -> dict[str, Any]:
     from archinfer.checks.schema import CheckFile
 
@@ -249,7 +244,7 @@ def _of(output: Output) -> Schema:
 
 SCHEMAS: dict[str, Schema] = {
     "hardware": Schema("file: a hardware profile", _hardware_file),
-    "observations": Schema("file: speeds for fit and validate", _observation_file),
+    "observations": Schema("file: speeds for fit and validate", ObservationFile.model_json_schema),
     "check": Schema("file: expectations for archinfer check", _check_file),
 } | {name: _of(output) for name, output in OUTPUTS.items()}
 """Every schema by name."""

@@ -131,16 +131,8 @@ def _question(
     if asked["physics_only"] and sparsity is not None:
         raise InputError("sparsity is a habit of design: it does not go with physics_only")
     profile, overrides = machine(hardware, asked["set"])
-    known = nodes is not None
-    if nodes is None:
-        named = hardware.name if isinstance(hardware, Hardware) else hardware
-        founding = named == FOUNDING["hardware"] and observed is None
-        known = founding or profile.alone
-        nodes = FOUNDING["nodes"] if founding else nodes_unknown(profile)
     if tokens_per_second is None:
         tokens_per_second = FOUNDING["tokens_per_second"]
-    fewest, most = ASKS["nodes"].range("nodes", nodes)
-    profile.check_nodes(int(most))
     key = "tokens_per_second" if observed is None else "observed"
     total = ASKS["total"].range("total", asked["total"])
     active = ASKS["active"].range("active", asked["active"])
@@ -150,8 +142,7 @@ def _question(
         habits = Habits(sparsity=ASKS["sparsity"].range("sparsity", sparsity))
     found = Question(
         hardware=profile,
-        nodes=(int(fewest), int(most)),
-        nodes_known=known,
+        **_nodes(profile, hardware, nodes, observed is not None),
         tokens_per_s=ASKS[key].number(key, tokens_per_second if observed is None else observed),
         observed=observed is not None,
         context_tokens=ASKS["context"].count("context", _or(asked["context"], "8k")),
@@ -160,9 +151,7 @@ def _question(
         weights=formats(asked["weights"]),
         kv=asked["kv"],
         rules=family_rules(asked),
-        speculation=read_speculation(
-            _or(asked["speculation"], "1:3" if profile.speculates else "1")
-        ),
+        speculation=read_speculation(asked["speculation"] or _USUAL_GAIN[profile.speculates]),
         habits=habits,
         total=total,
         active=active,
@@ -183,6 +172,25 @@ def _question(
     if not path:
         raise InputError("calibration: expected a file, found ''")
     return apply(found, read_calibration(path), path)
+
+
+_USUAL_GAIN = {True: "1:3", False: "1"}
+"""Tokens gained per pass where nothing is said, by whether the machine's software speculates."""
+
+
+def _nodes(
+    profile: Hardware, hardware: Machine, nodes: Span | None, observed: bool
+) -> dict[str, Any]:
+    """Fewest and most nodes of a question, and whether somebody said so."""
+    known = nodes is not None
+    if nodes is None:
+        named = hardware.name if isinstance(hardware, Hardware) else hardware
+        founding = named == FOUNDING["hardware"] and not observed
+        known = founding or profile.alone
+        nodes = FOUNDING["nodes"] if founding else nodes_unknown(profile)
+    fewest, most = ASKS["nodes"].range("nodes", nodes)
+    profile.check_nodes(int(most))
+    return {"nodes": (int(fewest), int(most)), "nodes_known": known}
 
 
 def family_rules(asked: Mapping[str, Any]) -> FamilyRules:

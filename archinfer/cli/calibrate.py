@@ -58,11 +58,10 @@ def calibrate(
 
     # Before anything imports NumPy.
     limit_threads(blas_threads() if threads is None else threads)
-    from archinfer.calibration.measure import Settings
     from archinfer.cli.common import read_count
-    from archinfer.cli.output import check_targets, show, warn, write_files
+    from archinfer.cli.output import check_targets, show
     from archinfer.errors import InputError
-    from archinfer.report.files import check_target, write_atomic
+    from archinfer.report.files import check_target
 
     budget = read_count("--memory", memory, "bytes")
     if budget <= 0:
@@ -70,14 +69,30 @@ def calibrate(
     check_targets(plot, report_file)
     if save is not None:
         check_target("--save", save)
-    settings = Settings(
-        quick=quick,
-        memory_bytes=budget,
-        seed=seed,
-        command=_command(quick, memory, blas_threads(), seed),
+    answer = _measured(
+        quick, memory, budget, seed, cases if blind else 0, (save, plot, report_file)
     )
+    show(answer, output)
+
+
+def _measured(
+    quick: bool,
+    memory: str,
+    budget: float,
+    seed: int,
+    cases: int,
+    files: tuple[str | None, str | None, str | None],
+) -> Answer:
+    """Measure, and write profile, picture and page; an interruption leaves nothing behind."""
+    from archinfer.calibration.measure import Settings
+    from archinfer.calibration.threads import blas_threads
+    from archinfer.cli.output import warn, write_files
+    from archinfer.report.files import write_atomic
+
+    command = _command(quick, memory, blas_threads(), seed)
+    save, plot, report_file = files
     try:
-        found = _run(settings, cases if blind else 0)
+        found = _run(Settings(quick, budget, seed, command), cases)
         for name in found.skipped:
             warn(f"left out, beyond --memory {memory}: {name}")
         for name in () if found.blind is None else found.blind.skipped:
@@ -91,7 +106,7 @@ def calibrate(
     except (KeyboardInterrupt, SystemExit):
         typer.echo("interrupted: nothing was written", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    show(answer, output)
+    return answer
 
 
 def _answer(found: Calibration) -> Answer:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from archinfer.cli.output import warn
+
+if TYPE_CHECKING:
+    from archinfer.fitting.observations import Observation
 
 
 def fit(
@@ -36,7 +39,6 @@ def fit(
     ] = None,
 ) -> None:
     """Fit a profile's unknown constants to published speeds, with their uncertainty."""
-    from archinfer.fitting import observations as rows_of
     from archinfer.fitting.fit import fit_rows
     from archinfer.fitting.prior import fit_prior
     from archinfer.fitting.profile import profile_text
@@ -48,13 +50,7 @@ def fit(
     if save is not None:
         check_target("--save", save)
     profile = Hardware.load(hardware)
-    every = [r for r in rows_of.load(observations) if r.profile == profile.name]
-    rows, warnings = rows_of.usable(every, [profile.name])
-    for message in warnings:
-        warn(message)
-    rows = [r for r in rows if r.fitted]
-    if not rows:
-        warn(f"no observation of {profile.name}: what is printed is the belief before any")
+    rows = _rows(profile.name, observations)
     prior = fit_prior(profile)
     if release is not None:
         prior = prior.released(release)
@@ -72,3 +68,16 @@ def fit(
     text = profile_text(found, cases, command, prior.sources)
     write_atomic(save, text.encode())
     typer.echo(f"saved {save}", err=True)
+
+
+def _rows(profile: str, path: Path | None) -> list[Observation]:
+    """What the constants of a profile are fitted to."""
+    from archinfer.fitting.observations import load, usable
+
+    rows, warnings = usable([r for r in load(path) if r.profile == profile], [profile])
+    for message in warnings:
+        warn(message)
+    rows = [r for r in rows if r.fitted]
+    if not rows:
+        warn(f"no observation of {profile}: what is printed is the belief before any")
+    return rows

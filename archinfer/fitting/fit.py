@@ -126,14 +126,9 @@ class FitModel:
     def _at(self, theta: FloatArray, axes: int = 1) -> Hardware:
         """The profile at n vectors: constants of shape (n, 1), or with more `axes` of length 1."""
         shape = (len(theta),) + (1,) * axes
-        values = np.exp(theta[:, : self.constants]).T
-        names = self.names[: self.constants]
-        return self.hardware.with_constants(
-            {
-                name: np.minimum(v, KEYS[name].most).reshape(shape)
-                for name, v in zip(names, values, strict=True)
-            }
-        )
+        values, names = np.exp(theta[:, : self.constants]).T, self.names[: self.constants]
+        at = {n: np.minimum(v, KEYS[n].most) for n, v in zip(names, values, strict=True)}
+        return self.hardware.with_constants({n: v.reshape(shape) for n, v in at.items()})
 
     def _pass_s(self, theta: FloatArray, case: Case, draft_tokens: float = 0) -> Number:
         """Seconds of a pass, shape (n, mappings)."""

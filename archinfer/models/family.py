@@ -193,31 +193,21 @@ def family_shape(
         routed = np.where(dense, 0.0, routed)
         experts, top_k = np.where(dense, 1.0, experts), np.where(dense, 1.0, top_k)
         reductions = np.where(dense, reductions - _ROUTING_STEPS, reductions)
+    macs = kind.macs_per_token * hidden
+    cache = Cache(kind.values_per_token, macs_per_token=macs, shards=kind.shards)
     group = LayerGroup(
         count=layers,
         shared_params=shared,
         routed_params=routed,
         experts=experts,
         experts_per_token=top_k,
-        caches=(
-            Cache(
-                values_per_token=kind.values_per_token,
-                macs_per_token=kind.macs_per_token * hidden,
-                shards=kind.shards,
-            ),
-        ),
+        caches=(cache,),
         reductions=reductions,
         evenness=rules.evenness,
         matrices=_shared_matrices(hidden, shared, kind),
         expert_matrices=(2.0 / 3.0 * routed / experts, routed / experts / 3.0),
     )
-    return ModelShape(
-        groups=(group,),
-        hidden_size=hidden,
-        lookup_params=table,
-        head_params=table,
-        tied=rules.tied,
-    )
+    return ModelShape((group,), hidden, lookup_params=table, head_params=table, tied=rules.tied)
 
 
 def _shared_matrices(
