@@ -59,17 +59,8 @@ def _depth_over(text: str, limit: int) -> bool:
     return False
 
 
-def read_json_object(path: str, most_bytes: int = MAX_CONFIG_BYTES) -> dict[str, Any]:
-    """The JSON object in `path` (`-`: standard input).
-
-    `Infinity` is let through, since makers' files hold it (`time_step_limit` of Nemotron);
-    whoever uses a number checks that it is finite. NaN and duplicate keys are refused.
-
-    Raises:
-        FileError: unreadable, larger than `most_bytes`, not UTF-8, not JSON, nested deeper
-            than MAX_CONFIG_DEPTH, no object.
-    """
-    shown = "standard input" if path == "-" else path
+def _read_text(path: str, shown: str, most_bytes: int) -> str:
+    """The text of a file that may hold a JSON object."""
     data = _read_bytes(path, most_bytes)
     if len(data) > most_bytes:
         raise FileError(
@@ -84,6 +75,21 @@ def read_json_object(path: str, most_bytes: int = MAX_CONFIG_BYTES) -> dict[str,
         raise FileError(shown, "is empty; expected a JSON object")
     if _depth_over(text, MAX_CONFIG_DEPTH):
         raise FileError(shown, f"is nested deeper than {MAX_CONFIG_DEPTH} levels")
+    return text
+
+
+def read_json_object(path: str, most_bytes: int = MAX_CONFIG_BYTES) -> dict[str, Any]:
+    """The JSON object in `path` (`-`: standard input).
+
+    `Infinity` is let through, since makers' files hold it (`time_step_limit` of Nemotron);
+    whoever uses a number checks that it is finite. NaN and duplicate keys are refused.
+
+    Raises:
+        FileError: unreadable, larger than `most_bytes`, not UTF-8, not JSON, nested deeper
+            than MAX_CONFIG_DEPTH, no object.
+    """
+    shown = "standard input" if path == "-" else path
+    text = _read_text(path, shown, most_bytes)
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(items)

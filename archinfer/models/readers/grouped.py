@@ -60,14 +60,7 @@ def read_gemma4(keys: ConfigKeys) -> Reading:
     borrowing = keys.integer("num_kv_shared_layers", default=0, low=0)
     double = keys.flag("use_double_wide_mlp")
     width = keys.integer("intermediate_size")
-    routed = keys.flag("enable_moe_block")
-    moe: MoE | None = None
-    if routed:
-        experts = keys.integer(*EXPERTS)
-        router = (Piece("router", hidden + experts, vector=True),)
-        moe = MoE(experts, keys.integer(*TOP_K), keys.integer(*EXPERT_WIDTH), extra=router)
-    else:
-        keys.ignore(*EXPERTS, *TOP_K, *EXPERT_WIDTH)
+    moe = _gemma4_experts(keys, hidden)
     per_layer = keys.integer("hidden_size_per_layer_input", default=0, low=0)
     per_layer_vocab = keys.integer("vocab_size_per_layer_input", default=vocab)
     blocks = []
@@ -109,6 +102,16 @@ def read_gemma4(keys: ConfigKeys) -> Reading:
         Piece("norm", per_layer, vector=True),
     )
     return replace(reading, outside=outside)
+
+
+def _gemma4_experts(keys: ConfigKeys, hidden: int) -> MoE | None:
+    """Routed experts, whose router scales its input and each expert's score."""
+    if not keys.flag("enable_moe_block"):
+        keys.ignore(*EXPERTS, *TOP_K, *EXPERT_WIDTH)
+        return None
+    experts = keys.integer(*EXPERTS)
+    router = (Piece("router", hidden + experts, vector=True),)
+    return MoE(experts, keys.integer(*TOP_K), keys.integer(*EXPERT_WIDTH), extra=router)
 
 
 def _per_layer_sizes(keys: ConfigKeys, full: list[int]) -> dict[str, int]:
