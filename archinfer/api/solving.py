@@ -13,6 +13,7 @@ from archinfer.asking import Quantity, Span, read_speculation
 from archinfer.calibration.transfer import apply, read_calibration
 from archinfer.errors import InputError
 from archinfer.hardware.profile import Hardware
+from archinfer.inference.alternatives import alternatives
 from archinfer.inference.comparison import Comparison, compare_with
 from archinfer.inference.infer import infer as infer_from
 from archinfer.inference.posterior import Posterior
@@ -63,6 +64,9 @@ def solve(
     if not question.observed:
         return found
     posterior = _posterior(question, asked)
+    if posterior.possible:
+        others = alternatives(posterior, asked["seed"], **_known(question, asked))
+        posterior = replace(posterior, alternatives=others)
     return replace(
         found,
         posterior=posterior,
@@ -243,16 +247,19 @@ def _layout(question: Question, mapping: Layout | str) -> Layout:
     return layout
 
 
+def _known(question: Question, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of the inference: what somebody said is known."""
+    users = float(question.concurrency)
+    return {
+        "law": "profile" if asked["speculation"] is None else None,
+        "attention": None if asked["attention"] is None else (question.rules.attention,),
+        "concurrency": None if asked["concurrency"] is None else (users, users),
+    }
+
+
 def _posterior(question: Question, asked: Mapping[str, Any]) -> Posterior:
     """The posterior, in which what nobody said is unknown."""
-    users = float(question.concurrency)
-    return infer_from(
-        question,
-        seed=asked["seed"],
-        law="profile" if asked["speculation"] is None else None,
-        attention=None if asked["attention"] is None else (question.rules.attention,),
-        concurrency=None if asked["concurrency"] is None else (users, users),
-    )
+    return infer_from(question, seed=asked["seed"], **_known(question, asked))
 
 
 def _compared(posterior: Posterior, model: str, speed: Quantity) -> Comparison:

@@ -74,6 +74,18 @@ class Likeliest(Record):
     """predicted at central constants"""
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Alternative(Record):
+    """The answer under another assumption, by the same draws."""
+
+    assumption: str
+    """what is assumed instead"""
+    total_params: Levels | None
+    """null where nothing is possible"""
+    active_params: Levels | None
+    layers: Levels | None
+
+
 def levels(values: FloatArray, weights: FloatArray) -> Levels:
     """Five quantiles of weighted values."""
     return Levels(*(float(v) for v in quantiles(values, weights / weights.sum(), LEVELS)))

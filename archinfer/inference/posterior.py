@@ -13,7 +13,16 @@ from archinfer.errors import UnknownNameError
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.batch import QUANTITIES, Batch
 from archinfer.inference.facts import FactValue, value_of_facts
-from archinfer.inference.modes import LEVELS, Levels, Likeliest, Mode, levels, likeliest, modes_of
+from archinfer.inference.modes import (
+    LEVELS,
+    Alternative,
+    Levels,
+    Likeliest,
+    Mode,
+    levels,
+    likeliest,
+    modes_of,
+)
 from archinfer.inference.statistics import (
     information_bits,
     quantiles,
@@ -86,6 +95,7 @@ class Posterior(Record):
         "most_likely",
         "users",
         "held_context_tokens",
+        "alternatives",
         "value_of_facts",
     )
 
@@ -114,6 +124,8 @@ class Posterior(Record):
     speed_bits: Nullable = 0.0
     """what the speed taught about all quantities and nuisances at once, in bits beyond the number
     of nodes; at least what it taught about any one of them"""
+    alternatives: Annotated[tuple[Alternative, ...], As(list[Alternative] | None)] = ()
+    """the same under other assumptions, where they were asked for"""
     warnings: tuple[str, ...] = ()
     """what to know before the answer is trusted"""
 

@@ -47,6 +47,9 @@ DEPTH_SCALE = 0.85
 """Scale of Student's t of depth over the standard deviation: of both classes the one that predicts
 each maker's depths best from all others'."""
 
+LARGE_PARAMS = 200e9
+"""Total parameters above which a model counts as large."""
+
 _SPARSE = 1.05
 """Total over active parameters above which a model counts as mixture-of-experts."""
 

@@ -8,7 +8,7 @@ from archinfer.inference.batch import QUANTITIES
 from archinfer.inference.comparison import Comparison
 from archinfer.inference.modes import Levels
 from archinfer.inference.operations import operations
-from archinfer.inference.posterior import Posterior
+from archinfer.inference.posterior import Marginal, Posterior
 from archinfer.report import document as doc
 from archinfer.report.findings import identified_words
 from archinfer.report.posterior_chart import posterior_panels
@@ -29,6 +29,9 @@ HEADINGS = (
 )  # fmt: skip
 MODES_TITLE = "By layers in the fullest {}: probability, and 90 % ranges within"
 MODES_HEADINGS = ("layers", "probability", *(QUANTITIES_IN_USE[q] for q in QUANTITIES))
+_SIZES = QUANTITIES[:3]
+ALTERNATIVES_TITLE = "What the answer rests on: medians (and widths of 90 %) if one assumed instead"
+ALTERNATIVES = ("", *(QUANTITIES_IN_USE[q] for q in _SIZES))
 CHANCES = {
     "larger": "more active parameters",
     "more parameters": "more parameters in all",
@@ -67,6 +70,9 @@ def _found(posterior: Posterior) -> Iterator[doc.Block]:
         rows = _modes(posterior)
         yield doc.Table(title, MODES_HEADINGS, rows, "prrrrr", doc.ALL, titled=doc.ALL)
     yield doc.Paragraph(likeliest_text(posterior), where=doc.ALL)
+    if posterior.alternatives:
+        rows = _alternatives(posterior)
+        yield doc.Table(ALTERNATIVES_TITLE, ALTERNATIVES, rows, "wrrr", doc.ALL, titled=doc.ALL)
     yield doc.Paragraph(nuisance_text(posterior), where=doc.ALL, tight=True)
     yield doc.Paragraph(bits_text(posterior), where=doc.ALL, tight=True)
     yield doc.Paragraph(nodes_text(posterior), where=doc.ALL)
@@ -110,6 +116,21 @@ def _modes(posterior: Posterior) -> list[Sequence[str]]:
             *(ends(getattr(mode, name)) for name in QUANTITIES),
         )
         for mode in posterior.modes
+    ]
+
+
+def _alternatives(posterior: Posterior) -> list[Sequence[str]]:
+    """Median and width under each other assumption, the answer's own first."""
+
+    def cell(one: Levels | Marginal | None) -> str:
+        if one is None:
+            return "nothing fits"
+        return f"{compact(one.p50, 2)} (x {plain_number(one.p95 / one.p05, 2)})"
+
+    own = [posterior.marginals[q] for q in _SIZES]
+    return [
+        ("as above", *(cell(m) for m in own)),
+        *((a.assumption, *(cell(getattr(a, q)) for q in _SIZES)) for a in posterior.alternatives),
     ]
 
 
