@@ -270,9 +270,11 @@ def test_an_observed_page_opens_with_what_is_likely() -> None:
     told = lead(solve_page(found))
     assert next(iter(told)) == "Most likely"
     for name, m in found.posterior.marginals.items():
-        assert compact(m.p50) in told["Most likely"]
+        # One architecture of the likeliest hump, in that hump's ranges.
+        assert compact(getattr(found.posterior.most_likely, name)) in told["Most likely"]
         if not m.given:
-            assert f"({compact(m.p05)} to {compact(m.p95)})" in told["Most likely"]
+            own = getattr(found.posterior.modes[0], name)
+            assert f"({compact(own.p05)} to {compact(own.p95)})" in told["Most likely"]
         by_nodes = m.identified and not m.given and m.nodes_bits > m.speed_bits
         loose = not m.identified and not m.given
         words = {"total_params": "otal parameters", "active_params": "ctive parameters",
@@ -336,7 +338,7 @@ def test_a_question_that_gives_everything_still_says_how_sure() -> None:
     assert re.search(r"predicted speed is right within a factor of 1\.\d", told["How sure"])
     assert "beyond the range" not in told["Most likely"]
     assert found.posterior.marginals["nodes"].given
-    assert "identified by the nodes" not in solve_page(found)
+    assert "by the nodes" not in solve_page(found)
 
 
 def test_measured_pages_open_with_how_far_off_they_are() -> None:

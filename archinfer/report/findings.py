@@ -8,6 +8,7 @@ from archinfer.inference.posterior import Marginal
 from archinfer.solver.answer import Answer
 from archinfer.solver.drawn import drawn, free_end, kinds, kinds_of, reads, speed_spread
 from archinfer.solver.question import Question
+from archinfer.units import plain_number
 from archinfer.words import QUANTITIES, capital, change, compact, listed
 
 NEARLY = 0.8
@@ -67,11 +68,18 @@ def given_words(question: Question, name: str, marginal: Marginal) -> str:
     return "nearly as asked" if marginal.p50 >= NEARLY * asked else "fewer than asked"
 
 
+PINNED, NARROWED = 2.0, 5.0
+"""Ratio of the ends of a 90 % interval below which a quantity counts as pinned, as narrowed."""
+
+
 def identified_words(marginal: Marginal) -> str:
-    """Whether the evidence identifies a quantity that was not given, and which evidence."""
+    """Whether the evidence identifies a quantity that was not given: how far, and which does."""
     if not marginal.identified:
         return "not identified"
-    return f"identified by the {'nodes' if marginal.nodes_bits > marginal.speed_bits else 'speed'}"
+    width = marginal.p95 / marginal.p05
+    by = "nodes" if marginal.nodes_bits > marginal.speed_bits else "speed"
+    how = "pinned" if width < PINNED else "narrowed" if width < NARROWED else "identified"
+    return f"{how} within x {plain_number(width, 2)} by the {by}"
 
 
 def verdict(question: Question, name: str, marginal: Marginal) -> str:

@@ -234,7 +234,7 @@ def nodes_text(posterior: Posterior) -> str:
     return (
         f"Nodes: operators are taken to fill their {nodes}, needing {100 * low:.0f} to "
         f"{100 * high:.0f} % of those in use and leaving few idle. This is assumed, not "
-        f"measured: what is said to be identified by nodes is wrong where {nodes} stand half empty."
+        f"measured: what is said to be told by nodes is wrong where {nodes} stand half empty."
     )
 
 
