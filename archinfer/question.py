@@ -62,7 +62,10 @@ _OWN_FORMAT = Use(
 )
 _OWN_CACHE = Use("KV-cache format. Default: the one the model's file states, else bf16.")
 _CONTEXT = Use("Tokens of context (128k = 128,000).", "8k")
-_CONTEXTS = Use("Tokens of context (128k = 128,000); several for a sweep, as 8k,32k,128k.", "8k")
+_CONTEXTS = Use(
+    "Tokens of context (128k = 128,000); several for a sweep, as 8k,32k,128k. Default: 8k; with "
+    "--prompt that and half an answer."
+)
 _USERS = Use("Users served at once.", "1")
 _SEVERAL_USERS = Use("Users served at once; several for a sweep, as 1,8,32.", "1")
 _SET = Use("Set a figure of the profile, as link.latency='2 us'.")
@@ -188,6 +191,18 @@ class Common(TypedDict, total=False):
             predict=_CONTEXTS,
             compare=_CONTEXT,
         ),
+    ]
+    prompt: Annotated[
+        Quantity | None,
+        Ask(
+            dimension="tokens",
+            **_WHOLE,
+            predict=Use("Tokens of a user's prompt. Default: the context less half an answer."),
+        ),
+    ]
+    output: Annotated[
+        Quantity | None,
+        Ask(dimension="tokens", **_WHOLE, predict=Use("Tokens of a user's answer.", "1k")),
     ]
     concurrency: Annotated[
         Quantity | None,

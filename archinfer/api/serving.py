@@ -136,9 +136,17 @@ def served(profile: Hardware, nodes: Quantity | None, asked: Mapping[str, Any]) 
     if isinstance(mapping, str):
         layout = read_layout(mapping, profile.spatial)
     weights = asked["weights"]
+    prompt = asked.get("prompt")
+    prompt = None if prompt is None else ASKS["prompt"].count("prompt", prompt)
+    answer = ASKS["output"].count("output", asked.get("output", "1k"))
+    context = asked["context"]
+    if context is None:
+        context = "8k" if prompt is None else prompt + answer // 2
     return Deployment(
         nodes=None if nodes is None else ASKS["nodes"].single().count("nodes", nodes),
-        context_tokens=ASKS["context"].count("context", asked["context"]),
+        context_tokens=ASKS["context"].count("context", context),
+        prompt_tokens=prompt,
+        output_tokens=answer,
         concurrency=ASKS["concurrency"].count("concurrency", asked["concurrency"]),
         weights=None if weights is None else weight_format(weights).name,
         kv="" if asked["kv"] is None else kv_format(asked["kv"]).name,
@@ -152,6 +160,9 @@ def served(profile: Hardware, nodes: Quantity | None, asked: Mapping[str, Any]) 
 
 def loads(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What was asked once for each context and number of users of a sweep, contexts outermost."""
+    if asked["context"] is None:
+        several = str(asked["concurrency"]).split(",")
+        return [{**asked, "concurrency": users.strip()} for users in several]
     lists = (str(asked[name]).split(",") for name in ("context", "concurrency"))
     return [
         {**asked, "context": context.strip(), "concurrency": users.strip()}

@@ -35,7 +35,7 @@ def predict(
     ] = False,
     plot: PlotOption = None,
     report_file: ReportOption = None,
-    output: FormatOption = Format.table,
+    form: FormatOption = Format.table,
 ) -> None:
     """Predict the speed of known models for one user, and say what limits it.
 
@@ -94,7 +94,7 @@ def predict(
         if any(row.result.fits for row in rows)
         else None,
     )
-    show(answer, output, explain=explain, plot=plot, report=report_file)
+    show(answer, form, explain=explain, plot=plot, report=report_file)
 
 
 def _changes_nothing(rows: list[Row], hardware: str) -> bool:

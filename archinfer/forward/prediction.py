@@ -17,6 +17,7 @@ from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import ModelShape, Number
 from archinfer.physics.decode import speed_range
 from archinfer.physics.deployment import Deployment
+from archinfer.physics.firsttoken import FirstToken, first_token
 from archinfer.physics.mapping import Placement
 from archinfer.physics.terms import TERMS, TokenTime, memory_fraction
 from archinfer.physics.workload import Memory, Workload
@@ -107,7 +108,8 @@ class Prediction(Record):
         "tokens_per_s_all_users=throughput",
         "tokens_per_s_without_speculation=plain_speed", "time_s", "memory_bytes=memory",
         "kv_held_bytes", "memory_fraction", "room", "region_side", "bottleneck", "limit",
-        "what_would_help=changes", "notes", "weight_formats?", "assumed?", "range?", "by_layers?",
+        "what_would_help=changes", "first_token?", "notes", "weight_formats?", "assumed?",
+        "range?", "by_layers?",
     )  # fmt: skip
 
     model: str
@@ -227,6 +229,14 @@ class Prediction(Record):
         return self._where_fits(
             speed_range(self.hardware, self.time, asked.accepted_low, asked.accepted_high)
         )
+
+    @property
+    def first_token(self) -> FirstToken | None:
+        """time to the first token (the time per output token leaves it out); null: the profile
+        does not say how fast prompts are read"""
+        if np.ndim(self.fits) or not self.fits:
+            return None
+        return first_token(self.hardware, self.workload, self.mapping, self.plain_time)
 
     @property
     def plain_speed(self) -> Quantiles:

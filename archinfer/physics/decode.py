@@ -15,6 +15,7 @@ import numpy as np
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import Number
 from archinfer.physics.mapping import Placement
+from archinfer.physics.prefill import PromptTime
 from archinfer.physics.spatial import spatial_time
 from archinfer.physics.temporal import temporal_time
 from archinfer.physics.terms import TokenTime
@@ -57,8 +58,8 @@ def throughput(time: TokenTime, concurrency: Number, accepted_tokens: Number = 1
     return concurrency * tokens_per_s(time, accepted_tokens)
 
 
-def log_sd(hardware: Hardware, time: TokenTime) -> Number:
-    """Standard deviation of log(time of a pass): constants and model-form error together.
+def log_sd(hardware: Hardware, time: TokenTime | PromptTime) -> Number:
+    """Standard deviation of log(time): constants and model-form error together.
 
     First-order propagation: e' Sigma e + model_error^2, with e the share of the time that
     scales with each constant and Sigma the covariance of the constants' logarithms.

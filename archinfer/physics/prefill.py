@@ -232,6 +232,7 @@ def time_to_first_token(
 
     def ledger() -> dict[str, Number]:
         sums: dict[str, Number] = {name: slower * s for name, s in work.ledger().items()}
+        sums["reductions_per_layer"] = slower * work.reductions
         sums["first_token_time"] = hardware.first_token_time_s + 0.0 * read
         for name, s in work.fixed_ledger().items():
             sums[name] = sums.get(name, 0.0) + slower * passes * s

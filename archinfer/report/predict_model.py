@@ -88,6 +88,20 @@ def full(row: Row, where: doc.Where) -> Iterator[doc.Block]:
     yield from notes(row, where)
 
 
+def _first_token(p: Prediction) -> Iterator[tuple[str, str]]:
+    """Time to the first token, alone and under load, and how fast prompts are read."""
+    first = p.first_token
+    if first is None:
+        return
+    low, middle, high = (seconds(v) for v in first.alone_s)
+    said = f"{low} < {middle} < {high} for a prompt of {first.prompt_tokens:,} tokens"
+    yield "time to first token", said
+    if p.deployment.concurrency > 1:
+        low, middle, high = (seconds(v) for v in first.under_load_s)
+        yield "the same under load", f"{low} < {middle} < {high}"
+    yield "prompt tokens/s", speeds(*first.prompt_tokens_per_s)
+
+
 def answers(row: Row, where: doc.Where) -> Iterator[doc.Block]:
     """Speed, layout, nodes and memory; what stops a model that does not fit."""
     p = row.result
@@ -101,6 +115,7 @@ def answers(row: Row, where: doc.Where) -> Iterator[doc.Block]:
             found.append((f"tokens/s, {gain} accepted a pass", speeds(*row.speed)))
         found += [
             ("tokens/s without speculation", speeds(*row.plain_speed)),
+            *_first_token(p),
             ("layout", _layout(p)),
             ("fewest nodes", _fewest(row)),
             ("limited by", f"{p.bottleneck} ({p.limit})"),
