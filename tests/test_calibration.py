@@ -489,6 +489,9 @@ def test_prompts_and_products_are_parts_of_the_peak(saved: str) -> None:
     section = read_profile(saved).prefill
     assert section is not None and section.efficiency == pytest.approx(0.5)
     assert len(section.products) == len(found.products)
+    machine = Hardware.load(saved)
+    assert machine.prompt_efficiency == pytest.approx(0.5)
+    assert machine.routed_prompt_efficiency == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("moe", [False, True])

@@ -191,6 +191,7 @@ def calibrate(
         source=f"{settings.command}, {run.host.date}, {run.host.cores} cores of {run.host.cpu}",
     )
     data = dict(run.data) | {
+        "constants": run.data["constants"] | prefill.constants(transferable.source),
         "calibration": transferable.to_data(),
         "prefill": prefill.to_data(transferable.source),
     }

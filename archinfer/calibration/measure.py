@@ -38,6 +38,8 @@ HELDOUT_WORST = 0.30
 """Largest error of any held-out speed."""
 NOISY_SHARE = 0.5
 """Timings that differ by more than this part of the median error are the reason for it."""
+NOISY_JITTER = 0.5
+"""So do median steps that take so much more than the fastest ones: 27 % more on a quiet machine."""
 ROUNDS_LEAST = 6
 PATIENCE = 2.5
 """Most time that the least number of rounds may take, in budgets."""
@@ -251,7 +253,7 @@ def _fitted(timings: _Timings, design: Sequence[Point], settings: Settings) -> R
     fit_s, held_s = ([seconds[p] for p in points] for points in (fit_points, held_points))
     fit = fit_machine(profile_hardware(profile_data(host)), fit_points, fit_s)
     heldout = HeldoutShapes(predictions(fit.hardware, held_points, held_s))
-    check(heldout, _repeatability(timings))
+    check(heldout, _repeatability(timings), jitter)
     # What the constants do not explain, of shapes seen and unseen together.
     errors = np.log([1.0 + p.error for p in heldout.points])
     spread = float(
@@ -288,12 +290,13 @@ def _repeatability(timings: _Timings) -> float:
     return float(np.expm1(np.median([abs(np.log(one / other)) for one, other in halves])))
 
 
-def check(heldout: HeldoutShapes, repeatability: float) -> None:
+def check(heldout: HeldoutShapes, repeatability: float, jitter: float) -> None:
     """Refuse a fit that does not predict.
 
     Args:
         heldout: shapes that the fit has not seen.
-        repeatability: by how much timings of one shape differ.
+        repeatability: by how much timings of one shape differ between halves of the rounds.
+        jitter: how far its median step is from its fastest ones.
 
     Raises:
         MeasurementError: median or worst error too large; says whether the timings were noisy or
@@ -306,11 +309,11 @@ def check(heldout: HeldoutShapes, repeatability: float) -> None:
         f"held-out speeds are off by {median:.0%} in the median and {worst:.0%} at worst (allowed: "
         f"{HELDOUT_MEDIAN:.0%} and {HELDOUT_WORST:.0%})"
     )
-    if repeatability > NOISY_SHARE * median:
+    if repeatability > NOISY_SHARE * median or jitter > NOISY_JITTER:
         raise MeasurementError(
             f"the machine was too noisy to calibrate: timings of one shape differ by "
-            f"{repeatability:.0%} from one half of the rounds to the other, and {off}; try again "
-            "when nothing else runs"
+            f"{repeatability:.0%} from one half of the rounds to the other, its median step by "
+            f"{jitter:.0%} from its fastest, and {off}; try again when nothing else runs"
         )
     most = max(heldout.points, key=lambda p: abs(p.error))
     raise MeasurementError(

@@ -42,12 +42,16 @@ class Product(Record):
 class Prompt(Record):
     """One prompt through one model."""
 
+    KEYS = ("name", "prompt_tokens", "seconds", "tokens_per_s", "efficiency")
+
     name: str
     prompt_tokens: int
     seconds: float
     tokens_per_s: float
     efficiency: float
     """arithmetic of the prompt over time, of the square matrix product"""
+    routed: bool
+    """The model has routed experts."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -78,6 +82,17 @@ class Prefill(Record):
     def product_log_sd(self) -> float:
         """its spread over shapes, natural logarithm"""
         return _geometric([p.efficiency for p in self.products])[1]
+
+    def constants(self, source: str) -> dict[str, Any]:
+        """The profile's constants of prompts: what dense and routed models reach."""
+        found = {}
+        for key, routed in (("prompt_efficiency", False), ("routed_prompt_efficiency", True)):
+            reached = [p.efficiency for p in self.prompts if p.routed is routed]
+            if reached:
+                mean, log_sd = _geometric(reached)
+                value = {"value": _rounded(min(mean, 1.0)), "log_sd": _rounded(log_sd)}
+                found[key] = value | {"source": f"measured by {source}"}
+        return found
 
     def to_data(self, source: str) -> dict[str, Any]:
         """The profile's section `prefill`."""
@@ -165,6 +180,9 @@ def measure_prefill(bench: Bench, settings: Settings, tell: Progress = silent) -
     timed = [(*key, low(times)) for key, times in prompts.items()]
     rates = [(shape, 1.0 / low(inverse)) for shape, inverse in products.items()]
     return Prefill(
-        tuple(Prompt(c.name, n, s, n / s, prompt_flops(c, n) / s / peak) for c, n, s in timed),
+        tuple(
+            Prompt(c.name, n, s, n / s, prompt_flops(c, n) / s / peak, c.experts > 0)
+            for c, n, s in timed
+        ),
         tuple(Product(*shape, rate, rate / peak) for shape, rate in rates),
     )
