@@ -39,6 +39,15 @@ def validate(
             help="Further observations (YAML); one with the id of a shipped row replaces it."
         ),
     ] = None,
+    serving: Annotated[
+        bool,
+        typer.Option(
+            "--serving",
+            help="Hold the shipped profiles against measured configurations of serving engines "
+            "instead: time per output token and to the first token, by machine, model, engine "
+            "and users.",
+        ),
+    ] = False,
     inverse: Annotated[
         bool, typer.Option(help="Also infer the architecture from each speed.")
     ] = True,
@@ -73,6 +82,9 @@ def validate(
     if inverse_floor is not None and not inverse:
         raise InputError("--inverse-floor needs the inverse: it does not go with --no-inverse")
     check_targets(plot, report)
+    if serving:
+        _serving(output, report, floor)
+        return
     found, remarks = validation(hardware, test, observations, inverse)
     for message in remarks:
         warn(message)
@@ -86,6 +98,18 @@ def validate(
     )
     show(answer, output, plot=plot, report=report)
     if _below(found, floor, inverse_floor, str(test or f"profile {hardware or 'wse-3'}")):
+        raise typer.Exit(1)
+
+
+def _serving(output: Format, report: str | None, floor: float) -> None:
+    """Configurations of serving engines against the shipped profiles."""
+    from archinfer.fitting.serving import serving_accuracy
+    from archinfer.report.serving import csv_rows, document
+
+    found = serving_accuracy()
+    answer = Answer(lambda: document(found), lambda: found, lambda: csv_rows(found), None)
+    show(answer, output, report=report)
+    if found.all.coverage90 < floor:
         raise typer.Exit(1)
 
 

@@ -1,0 +1,207 @@
+"""Measured configurations of serving engines against predictions of the shipped profiles.
+
+`archinfer/data/serving.csv` holds time per output token and to the first token by engine, weights,
+lengths, users and parallelism (SemiAnalysis InferenceX and NVIDIA, as published in
+ai-dynamo/aiconfigurator). Rows of which most of the time was queueing, and those that drafted
+tokens, are left out: nobody says how many were accepted.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import numpy as np
+
+from archinfer.forward.evaluate import evaluate
+from archinfer.hardware.profile import Hardware
+from archinfer.models.architecture import Architecture
+from archinfer.models.catalogue import load
+from archinfer.physics.decode import Z90, log_sd
+from archinfer.physics.deployment import Deployment
+from archinfer.physics.mapping import Layout
+from archinfer.record import Record
+
+DECODING = 0.7
+"""Least share of a request's time that went to decode passes."""
+
+WIDE_INTEGERS = {"int4": "int4-g128"}
+"""Formats that the rows call by a shorter name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServingRow:
+    """One measured configuration."""
+
+    id: str
+    model: str
+    profile: str
+    engine: str
+    weights: str
+    prompt_tokens: int
+    output_tokens: int
+    concurrency: int
+    nodes: int
+    whole_experts: bool
+    first_token_s: float
+    per_token_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A configuration with its prediction."""
+
+    row: ServingRow
+    error: float
+    """logarithm of predicted over measured time per output token"""
+    log_sd: float
+    """its standard deviation, as predicted"""
+    first_token_error: float
+    """logarithm of predicted over measured time to the first token"""
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy(Record):
+    """How far predictions of some configurations are off."""
+
+    name: str
+    rows: int
+    median_factor: float
+    """median of the larger of predicted and measured time per output token over the smaller"""
+    p90_factor: float
+    """the factor that nine rows of ten stay within"""
+    bias: float
+    """median of predicted over measured"""
+    coverage90: float
+    """share of rows inside their 90 % intervals"""
+    first_token_median_factor: float | None
+    """as `median_factor`, of the time to the first token"""
+
+
+@dataclass(frozen=True, slots=True)
+class ServingAccuracy(Record):
+    """Predictions of all configurations, by what they have in common."""
+
+    all: Accuracy
+    machines: tuple[Accuracy, ...]
+    models: tuple[Accuracy, ...]
+    engines: tuple[Accuracy, ...]
+    users: tuple[Accuracy, ...]
+
+
+def rows() -> list[ServingRow]:
+    """The shipped configurations without drafts that mostly decoded."""
+    text = (resources.files("archinfer") / "data" / "serving.csv").read_text(encoding="utf-8")
+    return [
+        _row(found)
+        for found in csv.DictReader(text.splitlines())
+        if float(found["decode_share"] or 0.0) >= DECODING and found["mtp"] == "no"
+    ]
+
+
+def _row(found: dict[str, str]) -> ServingRow:
+    return ServingRow(
+        id=found["id"],
+        model=found["model"],
+        profile=found["profile"],
+        engine=found["engine"],
+        weights=WIDE_INTEGERS.get(found["weights"], found["weights"]),
+        prompt_tokens=int(found["isl"]),
+        output_tokens=int(found["osl"]),
+        concurrency=int(found["concurrency"]),
+        nodes=int(found["tp"]) * int(found["attention_dp"]),
+        whole_experts=int(found["moe_ep"]) > 1,
+        first_token_s=float(found["ttft_ms"] or "nan") / 1e3,
+        per_token_s=float(found["tpot_ms"]) / 1e3,
+    )
+
+
+@cache
+def _machine(name: str) -> Hardware:
+    return Hardware.load(name)
+
+
+@cache
+def _model(name: str) -> Architecture:
+    return load(name)
+
+
+def compared(row: ServingRow) -> Compared:
+    """A configuration as the shipped profile predicts it; keys and values are cached in 8 bits
+    where weights have 8 bits or fewer that products take as they are, as engines are told."""
+    narrow = row.weights.startswith(("fp8", "nvfp4"))
+    native = row.weights == "mxfp4" and "fp4" in dict(_machine(row.profile).peaks_flops)
+    whole = row.whole_experts if row.nodes > 1 else None
+    found = evaluate(
+        _model(row.model),
+        _machine(row.profile),
+        Deployment(
+            nodes=row.nodes,
+            context_tokens=row.prompt_tokens + row.output_tokens // 2,
+            concurrency=row.concurrency,
+            weights=row.weights,
+            kv="fp8" if narrow or native else "bf16",
+            layout=Layout(row.nodes, 1, whole),
+            prompt_tokens=row.prompt_tokens,
+            output_tokens=row.output_tokens,
+        ),
+    )
+    first = found.first_token
+    first_s = np.nan if first is None else float(first.under_load_s.p50)
+    return Compared(
+        row,
+        float(np.log(float(found.time.total) / row.per_token_s)),
+        float(log_sd(found.hardware, found.time)),
+        float(np.log(first_s / row.first_token_s)),
+    )
+
+
+def accuracy(name: str, found: Sequence[Compared]) -> Accuracy:
+    """How far the predictions of `found` are off."""
+    errors = np.array([c.error for c in found])
+    inside = np.abs(errors) <= Z90 * np.array([c.log_sd for c in found])
+    first = np.array([c.first_token_error for c in found])
+    known = first[np.isfinite(first)]
+    return Accuracy(
+        name,
+        len(found),
+        float(np.exp(np.median(np.abs(errors)))),
+        float(np.exp(np.quantile(np.abs(errors), 0.9))),
+        float(np.exp(np.median(errors))),
+        float(inside.mean()),
+        float(np.exp(np.median(np.abs(known)))) if len(known) else None,
+    )
+
+
+def by(
+    key: Callable[[ServingRow], str], found: Sequence[Compared], names: Iterable[str] | None = None
+) -> tuple[Accuracy, ...]:
+    """The accuracy of each group of rows of one `key`."""
+    groups: dict[str, list[Compared]] = {name: [] for name in names or ()}
+    for one in found:
+        groups.setdefault(key(one.row), []).append(one)
+    order = list(groups) if names is not None else sorted(groups)
+    return tuple(accuracy(name, groups[name]) for name in order if groups[name])
+
+
+USERS = ("1 to 4 users", "5 to 16 users", "17 to 64 users", "65 to 256 users", "more users")
+
+
+def _users(row: ServingRow) -> str:
+    """The bin of a number of users."""
+    return USERS[int(np.searchsorted((4, 16, 64, 256), row.concurrency))]
+
+
+def serving_accuracy(given: Sequence[ServingRow] | None = None) -> ServingAccuracy:
+    """Predictions of the shipped profiles against all configurations, or `given` ones."""
+    found = [compared(row) for row in (rows() if given is None else given)]
+    return ServingAccuracy(
+        accuracy("all", found),
+        by(lambda r: r.profile, found),
+        by(lambda r: r.model, found),
+        by(lambda r: r.engine, found),
+        by(_users, found, USERS),
+    )
