@@ -20,10 +20,14 @@ from archinfer.asking import (
     WHOLE_MOST,
     Ask,
     Quantity,
+    Range,
     Span,
     Use,
 )
-from archinfer.errors import InputError
+from archinfer.errors import InputError, UnknownNameError
+
+CLAIMED: Final = ("total", "active", "layers")
+"""Quantities that a claim may name."""
 
 FOUNDING: Final[dict[str, Any]] = {"hardware": "wse-3", "nodes": 88, "tokens_per_second": 750}
 """The question that is answered where nothing is asked."""
@@ -339,6 +343,17 @@ class Solving(Asked, total=False):
             ),
         ),
     ]
+    claim: Annotated[
+        Mapping[str, Span] | str | Sequence[str] | None,
+        Ask(
+            form="pairs",
+            metavar="KEY=VALUE,...",
+            solve=Use(
+                "What somebody claims of total, active and layers, to be put to the test, as "
+                "total=2T:4T,active=150B,layers=70:90. A target then counts as observed."
+            ),
+        ),
+    ]
     architectures: Annotated[
         int, Ask(form="integer", most=100, solve=Use("Concrete architectures to print.", 8))
     ]
@@ -414,7 +429,10 @@ def pairs(name: str, value: Any, example: str) -> list[tuple[str, Any]]:
     if isinstance(value, Mapping):
         return list(value.items())
     found = []
-    for text in [value] if isinstance(value, str) else value or ():
+    texts = [value] if isinstance(value, str) else value or ()
+    if name == "claim":
+        texts = [part for text in texts for part in text.split(",")]
+    for text in texts:
         # A model may be named with "=", a value of a figure may not.
         cut = text.partition if name == "set" else text.rpartition
         key, _, given = (part.strip() for part in cut("="))
@@ -422,6 +440,25 @@ def pairs(name: str, value: Any, example: str) -> list[tuple[str, Any]]:
             wanted = f"{ASKS[name].metavar} such as {example}"
             raise InputError(f"{name}: expected {wanted}, found {text!r}")
         found.append((key, given))
+    return found
+
+
+def read_claim(value: Any) -> dict[str, Range]:
+    """What is claimed of total, active and layers; empty for None.
+
+    >>> read_claim("total=2T:4T,layers=61")
+    {'total': (2000000000000.0, 4000000000000.0), 'layers': (61.0, 61.0)}
+
+    Raises:
+        InputError: another quantity, one twice, or a range that cannot be.
+    """
+    found: dict[str, Range] = {}
+    for key, given in pairs("claim", value, "total=2T:4T"):
+        if key not in CLAIMED:
+            raise UnknownNameError("claim", key, CLAIMED)
+        if key in found:
+            raise InputError(f"claim: {key} is claimed twice")
+        found[key] = ASKS[key].range(f"claim: {key}", given)
     return found
 
 

@@ -23,6 +23,7 @@ from archinfer.fitting.validation import PublishedSpeed
 from archinfer.forward.compare import HardwareComparison
 from archinfer.forward.prediction import Predictions
 from archinfer.hardware.profile import Hardware, ListedHardware
+from archinfer.inference.claim import Claim
 from archinfer.inference.comparison import Comparison
 from archinfer.inference.posterior import Posterior
 from archinfer.models.described import DescribedModel, ListedModel
@@ -36,6 +37,7 @@ class Solution(Answer):
 
     posterior: Posterior | None
     comparisons: tuple[Comparison, ...]
+    claim: Claim | None
 
 
 class ErrorSummary(BaseModel):

@@ -18,6 +18,9 @@ QUANTITIES = {
 QUANTITIES_IN_USE = QUANTITIES | {"nodes": "nodes in use"}
 """The same of models that were drawn, whose nodes are those in use."""
 
+SIZES = {"total_params": "total", "active_params": "active", "layers": "layers"}
+"""The same in a column or a short line."""
+
 _STEPS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
 
 

@@ -258,7 +258,7 @@ def test_a_target_page_opens_with_what_is_pinned_and_what_is_not() -> None:
     assert "at most 126 layers (depth)" in told["Drawn by habits of design only"]
     assert told["Not told by the speed"] == (
         "Twice the total parameters change the speed by 0 % and twice the active parameters "
-        "by -5 %."
+        "by -10 %."
     )
     assert "layers" not in told["Not told by the speed"]
     p05, _, p95 = found.architectures[0].speed

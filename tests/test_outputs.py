@@ -42,13 +42,13 @@ def test_what_was_asked_is_said(
     options: list[str], words: str, key: str, value: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = flat(run(capsys, "solve", *QUICK, *options).out)
-    assert words in said.partition(" Feasible")[0]
+    assert words in said.partition(" Ranges, and")[0]
     document = json.loads(run(capsys, "solve", *QUICK, *options, "--format", "json").out)
     assert document["question"][key] == value
 
 
 def test_what_was_not_asked_is_not_said(capsys: pytest.CaptureFixture[str]) -> None:
-    header = flat(run(capsys, "solve", *QUICK).out).partition(" Feasible")[0]
+    header = flat(run(capsys, "solve", *QUICK).out).partition(" Ranges, and")[0]
     for words in ("probability", "total / active", "at most", "over all users", "mapping"):
         assert words not in header
     question = json.loads(run(capsys, "solve", *QUICK, "--format", "json").out)["question"]
@@ -226,7 +226,8 @@ def test_heads_that_divide_are_not_warned_of(capsys: pytest.CaptureFixture[str])
 
 
 def test_nodes_that_nobody_asked_for_are_no_bound(capsys: pytest.CaptureFixture[str]) -> None:
-    done = run(capsys, "solve", *QUICK, "--hardware", "b200", "--tokens-per-second", "60")
+    done = run(capsys, "solve", *QUICK, "--hardware", "b200", "--tokens-per-second", "60",
+               "--explain")  # fmt: skip
     assert "an unknown number of b200 GPUs" in flat(done.out) and "nodes asked" not in done.out
     assert "1 to 128 were tried" in flat(done.out)
     document = json.loads(run(capsys, "solve", *QUICK, "--hardware", "b200",
@@ -251,7 +252,7 @@ def test_a_need_beyond_the_range_is_explained(capsys: pytest.CaptureFixture[str]
         assert row["tokens_per_s"]["p05"] <= 750 * 1.0001
         assert row["tokens_per_s"]["p95"] >= 750 * 0.9999
     for shape in ("table", "markdown"):
-        assert "Where needs lies outside 1," in flat(run(capsys, *options, shape).out)
+        assert "Where needs lies outside 1," in flat(run(capsys, *options, shape, "--explain").out)
     assert "Where needs" not in run(capsys, "solve", "--speculation", "1:3").out
 
 

@@ -13,7 +13,17 @@ from archinfer.inference.infer import infer
 from archinfer.models.family import Habits
 from archinfer.models.named import read_model
 from archinfer.report.assumptions import assumptions
-from archinfer.report.document import MARKDOWN, PAGE, SCREEN, Items, Paragraph, Where, flat, plain
+from archinfer.report.document import (
+    EXPLAIN,
+    MARKDOWN,
+    PAGE,
+    SCREEN,
+    Items,
+    Paragraph,
+    Where,
+    flat,
+    plain,
+)
 from archinfer.report.posterior import (
     COMPARISON_TITLE,
     bits_text,
@@ -91,7 +101,7 @@ def test_every_medium_says_all_of_it() -> None:
     sentences = {assumptions(given), nuisance, bits_text(posterior), nodes_text(posterior)}
     sentences |= {f"Note: {note}.", COMPARISON_TITLE, *verdicts(posterior)}
     sentences |= {*comparison_text(compared)}
-    for here in (SCREEN, MARKDOWN, PAGE):
+    for here in (SCREEN | EXPLAIN, MARKDOWN, PAGE):
         assert sentences <= set(told(given, here))
 
 

@@ -14,6 +14,7 @@ from archinfer.calibration.transfer import apply, read_calibration
 from archinfer.errors import InputError
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.alternatives import alternatives
+from archinfer.inference.claim import examine
 from archinfer.inference.comparison import Comparison, compare_with
 from archinfer.inference.infer import infer as infer_from
 from archinfer.inference.posterior import Posterior
@@ -21,7 +22,7 @@ from archinfer.models.family import FamilyRules, Habits
 from archinfer.models.formats import weight_format
 from archinfer.models.named import read_model
 from archinfer.physics.mapping import Layout, read_layout
-from archinfer.question import ASKS, FOUNDING, Asked, Solving, arguments, pairs
+from archinfer.question import ASKS, FOUNDING, Asked, Solving, arguments, pairs, read_claim
 from archinfer.question import options as options_of
 from archinfer.solver.answer import Answer, answer
 from archinfer.solver.question import Question, nodes_unknown
@@ -60,21 +61,27 @@ def solve(
     compared = pairs("compare", asked["compare"], "gpt-oss-120b=3000")
     if compared and not question.observed:
         raise InputError("compare: explains an observed speed, and none is given")
+    claimed = read_claim(asked["claim"])
     found = answer(question, asked["architectures"])
-    if not question.observed:
+    if not question.observed and not claimed:
         return found
-    posterior = _posterior(question, asked)
+    # A claim says that the speed is there, and not that it is the least.
+    posterior = _posterior(question.with_(observed=True), asked)
+    claim = examine(posterior, claimed) if claimed else None
+    if not question.observed:
+        return replace(found, claim=claim)
     if posterior.possible:
         others = alternatives(posterior, asked["seed"], **_known(question, asked))
         posterior = replace(posterior, alternatives=others)
     return replace(
         found,
         posterior=posterior,
+        claim=claim,
         comparisons=tuple(_compared(posterior, model, speed) for model, speed in compared),
     )
 
 
-@arguments("solve", "architectures", "seed", "compare")
+@arguments("solve", "architectures", "seed", "compare", "claim")
 def question(
     hardware: Machine = "wse-3",
     nodes: Span | None = None,

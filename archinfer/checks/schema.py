@@ -181,7 +181,7 @@ class Expect(StrictModel):
     excludes: Point | None = Field(default=None, description="no feasible model is like this")
 
 
-NOT_IN_FILES = ("mapping", "set", "calibration", "compare", "architectures", "seed")
+NOT_IN_FILES = ("mapping", "set", "calibration", "compare", "claim", "architectures", "seed")
 """Options of a solve that a check file does not take."""
 
 

@@ -22,9 +22,9 @@ def headline(question: Question) -> str:
     where = counted(high, node) if low == high else f"{low:,} to {counted(high, node)}"
     if not question.nodes_known:
         where = f"an unknown number of {node}s"
-    verb = "was observed at" if question.observed else "shall make at least"
     speed = f"{question.tokens_per_s:,.6g} tokens/s"
-    return f"Which models fit: one user {verb} {speed} on {where}?"
+    asked = f"{speed} observed" if question.observed else f"at least {speed} for one user"
+    return f"Which models fit {asked} on {where}?"
 
 
 def assumptions(answer: Answer) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from archinfer.inference.batch import QUANTITIES
@@ -13,11 +14,12 @@ from archinfer.report import document as doc
 from archinfer.report.findings import identified_words
 from archinfer.report.posterior_chart import posterior_panels
 from archinfer.units import plain_number
-from archinfer.words import QUANTITIES_IN_USE, compact, counted, span
+from archinfer.words import QUANTITIES_IN_USE, SIZES, compact, counted, span
 
-FACTS_SHOWN = 3
-TITLE = "What the observation says: posterior over models like those built today"
-FACTS_TITLE = "Which fact would narrow it (expected 90 % interval, as a factor)"
+FACTS_SHOWN = 2
+FULL = doc.EXPLAIN | doc.PAGE | doc.MARKDOWN
+TITLE = "Probabilities over models like those built today, and bits taught (nodes, speed)"
+FACTS_TITLE = "Which fact would narrow it (90 % interval as a factor, now and expected then)"
 COMPARISON_TITLE = "Against models whose shape is known"
 READING = (
     "Dashed: before, models like the open ones of today on any number of nodes. Blue area: "
@@ -25,13 +27,13 @@ READING = (
     "Where both look alike, the observation taught nothing."
 )
 HEADINGS = (
-    "", "5 %", "25 %", "50 %", "75 %", "95 %", "bits", "of nodes", "of speed", "verdict",
+    "", "5 %", "25 %", "50 %", "75 %", "95 %", "bits", "nodes", "speed", "verdict",
 )  # fmt: skip
 MODES_TITLE = "By layers in the fullest {}: probability, and 90 % ranges within"
-MODES_HEADINGS = ("layers", "probability", *(QUANTITIES_IN_USE[q] for q in QUANTITIES))
+MODES_HEADINGS = ("", "probability", *(SIZES.get(q, QUANTITIES_IN_USE[q]) for q in QUANTITIES))
 _SIZES = QUANTITIES[:3]
 ALTERNATIVES_TITLE = "What the answer rests on: medians (and widths of 90 %) if one assumed instead"
-ALTERNATIVES = ("", *(QUANTITIES_IN_USE[q] for q in _SIZES))
+ALTERNATIVES = ("", *SIZES.values())
 CHANCES = {
     "larger": "more active parameters",
     "more parameters": "more parameters in all",
@@ -61,21 +63,21 @@ def blocks(posterior: Posterior, comparisons: Sequence[Comparison]) -> Iterator[
 
 
 def _found(posterior: Posterior) -> Iterator[doc.Block]:
-    drop = ("25 %", "75 %", "of nodes")
+    drop = ("25 %", "75 %", "nodes")
     yield doc.Table(
-        TITLE, HEADINGS, _rows(posterior), "prrrrrrrrw", doc.ALL, titled=doc.ALL, drop=drop
+        TITLE, HEADINGS, _rows(posterior), "prrrrrrrrl", doc.ALL, titled=doc.ALL, drop=drop
     )
     if len(posterior.modes) > 1:
         title = MODES_TITLE.format(posterior.question.hardware.node)
         rows = _modes(posterior)
         yield doc.Table(title, MODES_HEADINGS, rows, "prrrrr", doc.ALL, titled=doc.ALL)
-    yield doc.Paragraph(likeliest_text(posterior), where=doc.ALL)
+    yield doc.Paragraph(likeliest_text(posterior), where=FULL)
     if posterior.alternatives:
         rows = _alternatives(posterior)
-        yield doc.Table(ALTERNATIVES_TITLE, ALTERNATIVES, rows, "wrrr", doc.ALL, titled=doc.ALL)
-    yield doc.Paragraph(nuisance_text(posterior), where=doc.ALL, tight=True)
-    yield doc.Paragraph(bits_text(posterior), where=doc.ALL, tight=True)
-    yield doc.Paragraph(nodes_text(posterior), where=doc.ALL)
+        yield doc.Table(ALTERNATIVES_TITLE, ALTERNATIVES, rows, "wrrr", FULL, titled=FULL)
+    yield doc.Paragraph(nuisance_text(posterior), where=FULL, tight=True)
+    yield doc.Paragraph(bits_text(posterior), where=FULL, tight=True)
+    yield doc.Paragraph(nodes_text(posterior), where=FULL)
     pictures = doc.Later(
         lambda: [
             doc.Pictures(posterior_panels(posterior, legend=False), "posterior", layout="four")
@@ -92,7 +94,7 @@ def _rows(posterior: Posterior) -> list[Sequence[str]]:
     """Quantiles of each quantity and what taught them."""
     return [
         (
-            QUANTITIES_IN_USE[name],
+            SIZES.get(name, QUANTITIES_IN_USE[name]),
             *(compact(v) for v in (m.p05, m.p25, m.p50, m.p75, m.p95)),
             f"{m.information_bits:.1f}",
             f"{m.nodes_bits:.1f}",
@@ -106,14 +108,17 @@ def _rows(posterior: Posterior) -> list[Sequence[str]]:
 def _modes(posterior: Posterior) -> list[Sequence[str]]:
     """Each hump with its probability and its own 90 % ranges."""
 
-    def ends(one: Levels) -> str:
-        return f"{compact(one.p05)} to {compact(one.p95)}"
+    def ends(name: str, one: Levels) -> str:
+        low, high = one.p05, one.p95
+        if name in ("layers", "nodes"):
+            low, high = math.floor(low), math.ceil(high)
+        return f"{compact(low)} to {compact(high)}"
 
     return [
         (
             mode.layers_per_node,
             f"{100 * mode.probability:.0f} %",
-            *(ends(getattr(mode, name)) for name in QUANTITIES),
+            *(ends(name, getattr(mode, name)) for name in QUANTITIES),
         )
         for mode in posterior.modes
     ]
@@ -248,13 +253,12 @@ def verdicts(posterior: Posterior) -> list[str]:
         width = m.p95 / m.p05
         best = [f for f in facts if f.ratio < 0.95 * width][:FACTS_SHOWN]
         told = (
-            ", ".join(f"{f.fact} (x {plain_number(f.ratio, 2)})" for f in best)
+            ", ".join(f"{f.fact} x {plain_number(f.ratio, 2)}" for f in best)
             if best
             else "none of the facts considered helps much"
         )
         lines.append(
-            f"{QUANTITIES_IN_USE[name]}: 90 % interval spans x {plain_number(width, 2)}; "
-            f"knowing more: {told}"
+            f"{SIZES.get(name, QUANTITIES_IN_USE[name])} (x {plain_number(width, 2)}): {told}"
         )
     return lines
 

@@ -12,11 +12,13 @@ from archinfer.report import posterior as taught
 from archinfer.report.architectures import architectures, one_pass
 from archinfer.report.assumptions import assumptions, headline
 from archinfer.report.chart import Chart, Panel
+from archinfer.report.claim import tested
 from archinfer.report.ends import pinned
 from archinfer.report.nodes_chart import nodes_panel
 from archinfer.report.posterior_chart import posterior_panels
 from archinfer.report.sizes_chart import sizes_panel
 from archinfer.report.sources import caption, provenance
+from archinfer.report.verdict import at_most, near_miss, verdict
 from archinfer.solver.answer import Answer
 from archinfer.solver.constraints import constraints
 from archinfer.solver.drawn import kinds, reads
@@ -25,6 +27,8 @@ from archinfer.solver.variants import Sensitivity
 from archinfer.words import QUANTITIES as NAMES
 from archinfer.words import capital, change, compact, counted, listed
 
+PLUS = doc.EXPLAIN | doc.PAGE
+MORE = "--explain adds formats, sensitivity, a map, constraints, sources of figures."
 QUANTITIES = NAMES | {"nodes": "nodes there"}
 
 
@@ -49,7 +53,10 @@ def document(answer: Answer) -> doc.Document:
     assumed = doc.Paragraph(assumptions(answer), where=doc.ALL)
     parts = _feasible(answer) if answer.feasible else _infeasible(answer)
     title = headline(answer.question)
-    return doc.Document(title, [assumed, *parts, *_sources(answer)], titled=doc.ALL)
+    first, *rest = parts
+    claim = [] if answer.claim is None else [tested(answer.claim)]
+    blocks = [first, *claim, assumed, *rest, *_sources(answer)]
+    return doc.Document(title, blocks, titled=doc.ALL)
 
 
 def _infeasible(answer: Answer) -> Iterator[doc.Block]:
@@ -57,27 +64,30 @@ def _infeasible(answer: Answer) -> Iterator[doc.Block]:
     assert conflict is not None
     text = f"Nothing is feasible: {conflict.text}."
     ways = [(doc.Span(" and ".join(r.constraints)), f": {r.text}") for r in conflict.relaxations]
+    yield doc.Paragraph(text, "strong", doc.SCREEN | doc.MARKDOWN)
     yield doc.Lead([text])
-    yield doc.Paragraph(text, "strong", doc.SCREEN | doc.MARKDOWN, tight=True)
     yield doc.Section("What would open it", [doc.Items(ways, where=doc.ALL)] if ways else [])
+    yield from near_miss(answer)
     yield from _variants(answer)
     yield from _taught(answer)
 
 
 def _feasible(answer: Answer) -> Iterator[doc.Block]:
-    sentence = _sentence(answer)
-    yield doc.Paragraph(sentence, "strong", doc.SCREEN | doc.MARKDOWN)
-    yield doc.Later(lambda: [doc.Lead([sentence], told.findings(answer, kinds(answer.question)))])
+    yield verdict(answer)
+    yield doc.Later(
+        lambda: [doc.Lead([_sentence(answer)], told.findings(answer, kinds(answer.question)))]
+    )
     yield from _variants(answer)
     yield from _left_open(answer)
+    observed = answer.posterior is not None
     ranges: list[doc.Block] = [
         *_ranges(answer),
         doc.Later(lambda: pinned(answer)),
         _by_weights(answer),
     ]
-    notes = [doc.Paragraph(f"Note: {note}.") for note in answer.notes]
-    yield doc.Section("What is pinned, by what, and how surely", [*ranges, *notes])
-    yield from _taught(answer)
+    notes = [doc.Paragraph(f"Note: {n}.", where=PLUS) for n in answer.notes]
+    region = doc.Section("What is pinned, by what, and how surely", [*ranges, *notes])
+    yield from (*_taught(answer), region) if observed else (region,)
     pictures = doc.Later(
         lambda: [doc.Pictures((sizes_panel(answer), nodes_panel(answer)), "region")]
     )
@@ -88,6 +98,7 @@ def _feasible(answer: Answer) -> Iterator[doc.Block]:
     yield _map(answer)
     yield from one_pass(answer)
     yield from _constraints(answer)
+    yield doc.Paragraph(MORE, where=doc.SCREEN)
 
 
 def _taught(answer: Answer) -> Iterator[doc.Block]:
@@ -98,13 +109,10 @@ def _taught(answer: Answer) -> Iterator[doc.Block]:
 
 def _sentence(answer: Answer) -> str:
     """The answer in one sentence."""
-    total, active = answer.ranges["total_params"], answer.ranges["active_params"]
+    total, active = answer.ranges["total_params"].high, answer.ranges["active_params"].high
     layers = answer.ranges["layers"]
-    return (
-        f"Feasible: up to {compact(total.high.value)} total parameters ({total.high.by}) and "
-        f"{compact(active.high.value)} active ({active.high.by}), {layers.low.value:.0f} to "
-        f"{layers.high.value:.0f} layers."
-    )
+    sizes = at_most(total.value, active.value, (total.by, active.by))
+    return f"Feasible: up to {sizes}, {layers.low.value:.0f} to {layers.high.value:.0f} layers."
 
 
 def _variants(answer: Answer) -> Iterator[doc.Block]:
@@ -115,8 +123,8 @@ def _variants(answer: Answer) -> Iterator[doc.Block]:
             least, most = v.ranges["layers"]
             depth = f"{least:.0f} to " if least < most else ""
             found = (
-                f"up to {compact(v.ranges['total_params'][1])} total and "
-                f"{compact(v.ranges['active_params'][1])} active, {depth}{counted(most, 'layer')}"
+                f"up to {at_most(v.ranges['total_params'][1], v.ranges['active_params'][1])}, "
+                f"{depth}{counted(most, 'layer')}"
             )
         last = v is answer.variants[-1]
         yield doc.Paragraph(f"{capital(v.text)}: {found}.", where=doc.ALL, tight=not last)
@@ -163,7 +171,7 @@ def _by_weights(answer: Answer) -> doc.Table:
         for w, r in answer.by_weights.items()
     ]
     headings = ("weights", "most total", "most active", "layers", "nodes there")
-    return doc.Table("By weight format", headings, rows, "lrrrr")
+    return doc.Table("By weight format", headings, rows, "lrrrr", PLUS)
 
 
 def _reads(answer: Answer) -> Iterator[doc.Block]:
@@ -175,7 +183,7 @@ def _reads(answer: Answer) -> Iterator[doc.Block]:
         f"{about.architecture.layers} layers (fitting or not; nodes follow the layers)"
     )
     rows = [_sensitivity(row) for row in answer.sensitivity]
-    yield doc.Table(title, ("", "halved", "as is", "doubled", "doubling"), rows, "prrrr")
+    yield doc.Table(title, ("", "halved", "as is", "doubled", "doubling"), rows, "prrrr", PLUS)
     yield doc.Paragraph(_as_is(answer), where=doc.PAGE)
     yield from _hidden(answer)
 
@@ -244,6 +252,7 @@ def _map(answer: Answer) -> doc.TextMap:
         [high.tolist() for _, high in totals.values()],
         "layers",
         "each also holds what the marks before it hold",
+        doc.EXPLAIN,
     )
 
 
@@ -262,7 +271,7 @@ def _sources(answer: Answer) -> Iterator[doc.Block]:
     question = answer.question
     # A price plays no part in an answer that did not ask for one.
     silent = () if question.price_per_hour is not None else ("price.", "compute.peak")
-    where = doc.SHOWN if answer.feasible else doc.PAGE
+    where = PLUS if answer.feasible else doc.PAGE
     if not answer.feasible:
         yield doc.Later(lambda: _constraints(answer))
     sources = doc.Later(lambda: provenance(question.hardware, where, silent), where)

@@ -111,7 +111,8 @@ class Answer(Record):
 
     KEYS = (
         "question=asked", "feasible", "ranges=every_range", "by_weights", "architectures",
-        "sensitivity", "posterior", "comparisons", "variants", "conflict", "constraints", "notes",
+        "sensitivity", "posterior", "comparisons", "claim", "variants", "conflict",
+        "constraints", "notes",
         "provenance=question.hardware.provenance",
     )  # fmt: skip
 
@@ -134,6 +135,8 @@ class Answer(Record):
     """what an observed speed says; null without --observed"""
     comparisons: tuple[Any, ...] = ()
     """why the observed speed differs from those of known models, one for each --compare"""
+    claim: Any = None
+    """a claim put to the test; null without --claim"""
     variants: tuple[Variant, ...] = ()
     """what a target allows without speculation, and with faster software that the profile knows;
     empty with --observed"""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +14,10 @@ from numpy.typing import NDArray
 from archinfer.asking import NODES_MOST
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, Number
+from archinfer.physics.decode import Z90, log_sd
 from archinfer.record import Nullable, Record
 from archinfer.solver.constraints import Candidate, Constraint, constraints
+from archinfer.solver.limits import FAST, SLOW
 from archinfer.solver.question import Question
 from archinfer.solver.region import Region, solve
 from archinfer.units import format_quantity, plain_number
@@ -36,6 +40,9 @@ class Relaxation(Record):
     """the same for each constraint; of two, of the model that misses both least"""
     text: str
     """what that means in the user's own units"""
+    probability: Nullable = math.nan
+    """of a speed: that the closest model makes it, or of an observed one at least as far off,
+    within the model's error; null: error plays no part"""
 
 
 @dataclass(frozen=True)
@@ -94,7 +101,21 @@ def _relaxation(question: Question, constraint: Constraint, region: Region) -> R
     assert closest is not None
     candidate, i = closest
     text = _in_words(question, constraint, factor, candidate, i, region)
-    return Relaxation((constraint.name,), constraint.kind, factor, (factor,), text)
+    near = _probability(question, constraint, factor, log_sd(question.hardware, candidate.time), i)
+    return Relaxation((constraint.name,), constraint.kind, factor, (factor,), text, near)
+
+
+def _probability(
+    question: Question, constraint: Constraint, factor: float, log_sds: Number, i: int
+) -> float:
+    """That a speed which is missed by `factor` is made all the same, as normal error has it."""
+    if constraint.name not in (*FAST[:1], SLOW):
+        return math.nan
+    sd = float(np.ravel(log_sds)[i if np.ndim(log_sds) else 0])
+    off = math.log(factor) / sd
+    if question.observed:
+        return 2.0 * NormalDist().cdf(-(off + Z90))
+    return NormalDist().cdf(question.confidence_z - off)
 
 
 def _two(question: Question, first: Constraint, second: Constraint, region: Region) -> Relaxation:

@@ -266,7 +266,8 @@ def designs(region: Region, count: int = 8) -> list[Design]:
 
     For each weight format: near the largest total, near the most active parameters, and at
     depths between. A target that whole sizes miss is moved inwards until one fits. A single
-    figure of total or active parameters stands for what rounds to it (`rounded`).
+    figure of total or active parameters stands for what rounds to it (`rounded`). The largest
+    come first; of an observed speed those that come nearest to it.
     """
     question, single = rounded(region.question)
     if single:
@@ -288,8 +289,9 @@ def designs(region: Region, count: int = 8) -> list[Design]:
         if key not in seen:
             seen.add(key)
             found.append(design)
-    position = {w: i for i, w in enumerate(question.weights)}
-    return sorted(found, key=lambda d: (position[d.weights], -d.total_params))
+    if question.observed:
+        return sorted(found, key=lambda d: abs(np.log(d.speed[1] / question.tokens_per_s)))
+    return sorted(found, key=lambda d: -d.total_params)
 
 
 def _targets(region: Region) -> list[tuple[int, tuple[float, float]]]:

@@ -1,0 +1,149 @@
+"""The answer of a solve in a few short lines: an example, what is drawn by what, how surely."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from archinfer.inference.posterior import Marginal, Posterior
+from archinfer.report import document as doc
+from archinfer.report.claim import percent
+from archinfer.report.findings import plain_name
+from archinfer.solver.answer import Answer
+from archinfer.solver.drawn import reads, speed_spread
+from archinfer.units import plain_number
+from archinfer.words import SIZES, change, compact, counted, listed, span
+
+
+def verdict(answer: Answer) -> doc.Items:
+    """What fits as one example, the ranges and what draws them, what is not told, how surely."""
+    posterior = answer.posterior
+    if posterior is not None and posterior.possible:
+        told = _observed(answer, posterior)
+    else:
+        told = _target(answer)
+    return doc.Items(
+        [(doc.Span(f"{label}:"), f" {text}") for label, text in told],
+        where=doc.SCREEN | doc.MARKDOWN,
+        bullet="",
+    )
+
+
+def at_most(total: float, active: float, by: tuple[str, str] = ("", "")) -> str:
+    """Largest total and largest active parameters, which are those of two models.
+
+    >>> at_most(6.26e12, 1.02e12, ("capacity", "speed"))
+    '6.26T total (capacity), or 1.02T active (speed)'
+    """
+    drawn = [f" ({name})" if name else "" for name in by]
+    return f"{compact(total)} total{drawn[0]}, or {compact(active)} active{drawn[1]}"
+
+
+def _target(answer: Answer) -> Iterator[tuple[str, str]]:
+    ends = {name: interval.high for name, interval in answer.ranges.items()}
+    by = {name: plain_name(end.by) for name, end in ends.items()}
+    yield "The largest", _largest(answer)
+    total, active = ends["total_params"], ends["active_params"]
+    sizes = at_most(total.value, active.value, (by["total_params"], by["active_params"]))
+    yield "At most", f"{sizes}, or {ends['layers'].value:.0f} layers ({by['layers']})"
+    loose = [row for row in answer.sensitivity if not reads(row)]
+    if loose:
+        told = [f"{SIZES[row.quantity]} ({change(row.elasticity)} if doubled)" for row in loose]
+        yield "The speed hardly tells", listed(told)
+    yield "How sure", accuracy(answer)
+
+
+def _largest(answer: Answer) -> str:
+    """The largest model that fits, its numbers belonging together."""
+    if answer.architectures:
+        d = max(answer.architectures, key=lambda design: design.total_params)
+        numbers = (d.total_params, d.active_params, d.architecture.layers, d.weights)
+        needs = f", {d.accepted_needed:.2g} tokens a pass"
+    else:
+        region = answer.region
+        i = int(np.argmax(region.total_high))
+        weights = answer.question.weights[int(region.slices.weights[i])]
+        numbers = (
+            float(region.total_high[i]),
+            float(region.total_high_at[i]),
+            int(region.slices.layers[i]),
+            weights,
+        )
+        needs = ""
+    return f"{_model(*numbers)}{needs}"
+
+
+def _model(total: float, active: float, layers: float, weights: str) -> str:
+    sizes = f"{compact(total)} total, {compact(active)} active"
+    if total == active:
+        sizes = f"{compact(total)} dense"
+    return f"{sizes}, {counted(layers, 'layer')} in {weights}"
+
+
+def accuracy(answer: Answer) -> str:
+    """How uncertain a predicted speed is, and why."""
+    low, high = answer.question.speculation
+    text = f"speeds within x {speed_spread(answer):.2g} (90 %)"
+    if high > low:
+        times = plain_number(high / low, 2)
+        text += f"; accepted tokens, {span(low, high)} a pass, add x {times}"
+    return text
+
+
+def _observed(answer: Answer, posterior: Posterior) -> Iterator[tuple[str, str]]:
+    node = answer.question.hardware.node
+    one = posterior.most_likely
+    assert one is not None
+    model = _model(one.total_params, one.active_params, one.layers, one.weights)
+    yield "Most likely", f"{model} on {counted(one.nodes, node)}"
+    sizes = {n: m for n, m in posterior.marginals.items() if n in SIZES}
+    ranges = [f"{SIZES[n]} {compact(m.p05)} to {compact(m.p95)}" for n, m in sizes.items()]
+    yield "With 90 %", ", ".join(ranges)
+    yield "Told", _told(sizes, posterior.speed_bits, node)
+    factors = [f"{math.sqrt(m.p95 / m.p05):.2g} ({SIZES[n]})" for n, m in sizes.items()]
+    yield "How sure", f"90 % within x {', '.join(factors)} of the middle"
+
+
+def _told(sizes: dict[str, Marginal], bits: float, node: str) -> str:
+    """Which evidence identifies which quantity."""
+    by: dict[str, list[str]] = {f"by the {node}s": [], "by the speed": [], "not": []}
+    for name, m in sizes.items():
+        if not m.given:
+            kind = "by the speed" if m.speed_bits >= m.nodes_bits else f"by the {node}s"
+            by[kind if m.identified else "not"].append(SIZES[name])
+    parts = [f"{kind} {listed(names)}" for kind, names in by.items() if names]
+    if len(parts) == 1 and by["not"]:
+        return f"none of {listed(by['not'])} is identified; the speed taught {bits:.1f} bits"
+    if not by["by the speed"]:
+        parts.append(f"by the speed nothing ({bits:.1f} bits)")
+    return "; ".join(parts)
+
+
+NEAR = 0.05
+"""Probability from which on a speed that is missed is a near miss."""
+
+
+def near_miss(answer: Answer) -> Iterator[doc.Block]:
+    """What of nothing feasible lies within the error of the model, and what the region is not."""
+    assert answer.conflict is not None
+    near = max(
+        (r.probability for r in answer.conflict.relaxations if r.probability >= NEAR), default=0
+    )
+    if near:
+        chance = (
+            f"a speed as far from that of the closest model has a probability of {percent(near)}"
+            if answer.question.observed
+            else f"the closest model reaches the speed with a probability of {percent(near)}"
+        )
+        yield doc.Paragraph(
+            f"A near miss: ends of the region are sharp, predicted speeds are not; {chance}.",
+            where=doc.ALL,
+        )
+    if answer.posterior is not None and answer.posterior.possible:
+        yield doc.Paragraph(
+            "The probabilities know no sharp ends and no habits, so they weigh models just outside "
+            "of the region as well: what follows is how such models would look.",
+            where=doc.ALL,
+        )
