@@ -15,7 +15,7 @@ ASKED = (
     [],
     ["--observed", "750"],
     ["--observed", "750", "--nodes", "88"],
-    ["--hardware", "b200", "--nodes", "8", "--observed", "60"],
+    ["--observed", "750", "--nodes", "88", "--speculation", "1"],
 )
 
 

@@ -94,7 +94,7 @@ def _rows(posterior: Posterior) -> list[Sequence[str]]:
     """Quantiles of each quantity and what taught them."""
     return [
         (
-            SIZES.get(name, QUANTITIES_IN_USE[name]),
+            SIZES.get(name, name),
             *(compact(v) for v in (m.p05, m.p25, m.p50, m.p75, m.p95)),
             f"{m.information_bits:.1f}",
             f"{m.nodes_bits:.1f}",
