@@ -114,11 +114,11 @@ def _later_cycles(factor: float):
     """Speeds that may have used speculation, all of them later, with other cycles per weight."""
     before = FitModel.components
 
-    def components(self, theta, case):
+    def components(self, theta, case, deviate=0.0):
         if "cycles_per_weight" in self.names and case.row.speculative is not False:
             theta = theta.copy()
             theta[:, self.names.index("cycles_per_weight")] += np.log(factor)
-        return before(self, theta, case)
+        return before(self, theta, case, deviate)
 
     FitModel.components = components
     try:
