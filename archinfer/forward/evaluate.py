@@ -30,6 +30,23 @@ BLOCK = 16384
 which makes a sweep of a million about twice as fast as in one piece."""
 
 
+def whole_groups(hardware: Hardware, least: int) -> int:
+    """Nodes of the smallest group that software shares layers over and that has at least so many.
+
+    Engines share each layer over 1, 2, 4, ... nodes of a scale-up domain, or over whole domains: a
+    pipeline of single nodes would hold a model on fewer, and be slower than any that is run.
+    """
+    if hardware.spatial or hardware.scale_up_size <= 1.0:
+        return least
+    domain = 1 << int(np.log2(hardware.scale_up_size))
+    if least > domain:
+        return int(np.ceil(least / domain)) * domain
+    group = 1
+    while group < least:
+        group *= 2
+    return group
+
+
 def even_mapping(hardware: Hardware, layers: Number, nodes: Number) -> Placement:
     """Whole layers spread evenly over all nodes: ceil(L / stages) a stage.
 
@@ -214,6 +231,6 @@ def _evaluate_one(
     else:
         # Where no number of nodes is enough, one layer each is the least too full.
         most = 1 if hardware.alone else layers
-        nodes = deployment.nodes or (most if least is None else least)
+        nodes = deployment.nodes or (most if least is None else whole_groups(hardware, least))
         mapping = candidates(hardware, workload, nodes).best
     return _prediction(workload, weights, hardware, deployment, nodes, min_nodes, mapping)

@@ -29,6 +29,8 @@ HEADINGS = (
 )  # fmt: skip
 ALIGN = "llrrrlrrrrl"
 
+FEWEST = "Nodes: the fewest that hold the model, of GPUs 1, 2, 4, 8 or whole domains"
+
 
 def csv_rows(entries: list[Entry]) -> list[list[Any]]:
     """Rows of full precision for CSV, headings first."""
@@ -86,7 +88,7 @@ def _reading(entry: Entry) -> str:
     """What was assumed, and what the columns mean."""
     asked = entry.prediction.deployment
     gain = span(asked.accepted_low, asked.accepted_high)
-    nodes = "Nodes as asked" if asked.nodes is not None else "Nodes: the fewest that hold the model"
+    nodes = "Nodes as asked" if asked.nodes is not None else FEWEST
     return (
         f"{nodes}; {asked.context_tokens:,} tokens of context, "
         f"{counted(asked.concurrency, 'user')}, {gain} accepted "

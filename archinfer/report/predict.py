@@ -99,6 +99,8 @@ def _where(row: Row) -> str:
         low, high = row.depths.nodes
         return f"{low:,.0f} to {high:,.0f} {node}s (the fewest that hold it)"
     chosen = "the fewest that hold it" if p.fits else "no number of them is enough"
+    if p.fits and p.nodes > p.min_nodes:
+        chosen = f"{p.min_nodes:,.0f} hold it, which software does not share layers over"
     forced = p.deployment.forced(p.shape.layers) is not None
     asked = "" if p.deployment.nodes is not None or forced else f" ({chosen})"
     return f"{counted(int(p.nodes), node)}{asked}"
