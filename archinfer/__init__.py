@@ -11,6 +11,7 @@ Everything here is imported on first use, so that `import archinfer` costs nothi
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from archinfer.api.planning import pareto
     from archinfer.api.serving import compare, predict
     from archinfer.api.solving import infer, solve
     from archinfer.api.validating import validate
@@ -61,12 +62,14 @@ __all__ = [
     "family_shape",
     "infer",
     "load_architecture",
+    "pareto",
     "predict",
     "solve",
     "validate",
 ]
 
 _HOMES = {
+    "api.planning": ("pareto",),
     "api.serving": ("compare", "predict"),
     "api.solving": ("infer", "solve"),
     "api.validating": ("validate",),

@@ -74,6 +74,7 @@ class Ask:
     solve: Use | None = None
     predict: Use | None = None
     compare: Use | None = None
+    pareto: Use | None = None
 
     def use(self, command: str) -> Use | None:
         """What `command` makes of it; None: it does not take it."""

@@ -37,12 +37,12 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 def _all(text: str, default: Any = None) -> dict[str, Any]:
     """The same for every command."""
-    return dict.fromkeys(("solve", "predict", "compare"), Use(text, default))
+    return dict.fromkeys(("solve", "predict", "compare", "pareto"), Use(text, default))
 
 
-def _each(text: str, solve: str, predict: str, compare: str) -> dict[str, Any]:
+def _each(text: str, solve: str, predict: str, compare: str, pareto: str) -> dict[str, Any]:
     """For every command a text of its own."""
-    said = {"solve": solve, "predict": predict, "compare": compare}
+    said = {"solve": solve, "predict": predict, "compare": compare, "pareto": pareto}
     return {name: Use(text.format(own)) for name, own in said.items()}
 
 
@@ -58,13 +58,17 @@ _NODES: Final[dict[str, Any]] = {
     "most": NODES_MOST,
     "whole": True,
 }
+_PROFILES = Use("Profiles, comma-separated: names or YAML files. Default: all that are shipped.")
 _PROFILE = Use("Profile: a name (archinfer hardware list) or a YAML file.", "wse-3")
+_TOTAL = Use("Total parameters of a model without a config, as 3T.")
+_ACTIVE = Use("Its active parameters, as 150B. Default: all (dense).")
 _KIND = Use("Its attention: gqa, mqa, mla.", "gqa")
 _OWN_FORMAT = Use(
     "Weight format, as int4 or int4,embedding=int8,head=bf16. Default: the one the model comes in "
     "(bf16 for totals)."
 )
 _OWN_CACHE = Use("KV-cache format. Default: the one the model's file states, else bf16.")
+_OWN_CACHES = {"predict": _OWN_CACHE, "pareto": _OWN_CACHE}
 _CONTEXT = Use("Tokens of context (128k = 128,000).", "8k")
 _CONTEXTS = Use(
     "Tokens of context (128k = 128,000); several for a sweep, as 8k,32k,128k. Default: 8k; with "
@@ -73,6 +77,7 @@ _CONTEXTS = Use(
 _USERS = Use("Users served at once.", "1")
 _SEVERAL_USERS = Use("Users served at once; several for a sweep, as 1,8,32.", "1")
 _SET = Use("Set a figure of the profile, as link.latency='2 us'.")
+_CONFIDENCE = Use("Probability with which a target must hold.", "50 %")
 _GAIN = "Accepted tokens a pass, as 1 (none) or 1:3."
 
 
@@ -84,9 +89,8 @@ class Subject(TypedDict, total=False):
         Ask(
             solve=_PROFILE,
             predict=_PROFILE,
-            compare=Use(
-                "Profiles, comma-separated: names or YAML files. Default: all that are shipped."
-            ),
+            compare=_PROFILES,
+            pareto=_PROFILES,
         ),
     ]
     nodes: Annotated[
@@ -102,6 +106,7 @@ class Subject(TypedDict, total=False):
                 ". Default: the fewest that hold it.",
                 ": one number, or one for each profile, comma-separated. Default: the fewest that "
                 "hold the model.",
+                " for all copies together, as 8 or 1:64. Default: 1 to 64.",
             ),
         ),
     ]
@@ -122,7 +127,8 @@ class Common(TypedDict, total=False):
             examples=("2T:4T", "0.9T:"),
             solve=Use("Known total parameters, as 2T:4T or 0.9T:."),
             predict=Use("Total parameters of a model without a config, as 1.6T."),
-            compare=Use("Total parameters of a model without a config, as 3T."),
+            compare=_TOTAL,
+            pareto=_TOTAL,
         ),
     ]
     active: Annotated[
@@ -133,7 +139,8 @@ class Common(TypedDict, total=False):
             examples=("150B", "100B:200B"),
             solve=Use("Known active parameters, as 150B."),
             predict=Use("Its active parameters, as 48B. Default: all (dense)."),
-            compare=Use("Its active parameters, as 150B. Default: all (dense)."),
+            compare=_ACTIVE,
+            pareto=_ACTIVE,
         ),
     ]
     layers: Annotated[
@@ -146,6 +153,7 @@ class Common(TypedDict, total=False):
             solve=Use("Known layers, as 61 or 60:90."),
             predict=Use("Its layers, as 60 or 40:90. Default: what habits of design allow."),
             compare=Use("Its layers, as 88."),
+            pareto=Use("Its layers, as 88."),
         ),
     ]
     attention: Annotated[
@@ -156,6 +164,7 @@ class Common(TypedDict, total=False):
             ),
             predict=_KIND,
             compare=_KIND,
+            pareto=_KIND,
         ),
     ]
     vocabulary: Annotated[
@@ -194,6 +203,7 @@ class Common(TypedDict, total=False):
             ),
             predict=_CONTEXTS,
             compare=_CONTEXT,
+            pareto=Use("Tokens of context held at the end of an answer; the prompt is the rest."),
         ),
     ]
     prompt: Annotated[
@@ -220,6 +230,7 @@ class Common(TypedDict, total=False):
             ),
             predict=_SEVERAL_USERS,
             compare=_USERS,
+            pareto=Use("Users to be served at once. Default: any number."),
         ),
     ]
     weights: Annotated[
@@ -229,9 +240,10 @@ class Common(TypedDict, total=False):
             solve=Use("Weight formats to consider, comma-separated.", "bf16,fp8,nvfp4"),
             predict=_OWN_FORMAT,
             compare=_OWN_FORMAT,
+            pareto=Use("Weight formats to consider. Default: the one the model comes in."),
         ),
     ]
-    kv: Annotated[str | None, Ask(**_all("KV-cache format.", "bf16") | {"predict": _OWN_CACHE})]
+    kv: Annotated[str | None, Ask(**_all("KV-cache format.", "bf16") | _OWN_CACHES)]
     speculation: Annotated[
         Span | None,
         Ask(
@@ -245,6 +257,7 @@ class Common(TypedDict, total=False):
             ),
             predict=Use(f"{_GAIN} Default: 1:3 (1:2 with one draft)."),
             compare=Use(_GAIN, "1"),
+            pareto=Use(_GAIN, "1"),
         ),
     ]
     set: Annotated[
@@ -253,7 +266,24 @@ class Common(TypedDict, total=False):
     ]
 
 
-class Asked(Common, total=False):
+class Sure(TypedDict, total=False):
+    """How sure a target must be met."""
+
+    confidence: Annotated[
+        Quantity,
+        Ask(
+            dimension="ratio",
+            form="number",
+            least=0.01,
+            most=0.99,
+            wanted="between 1 % and 99 %",
+            solve=_CONFIDENCE,
+            pareto=_CONFIDENCE,
+        ),
+    ]
+
+
+class Asked(Common, Sure, total=False):
     """What a question takes."""
 
     observed: Annotated[
@@ -304,17 +334,6 @@ class Asked(Common, total=False):
             dimension="dollars_per_hour",
             form="number",
             solve=Use("Most dollars per hour for the nodes in use."),
-        ),
-    ]
-    confidence: Annotated[
-        Quantity,
-        Ask(
-            dimension="ratio",
-            form="number",
-            least=0.01,
-            most=0.99,
-            wanted="between 1 % and 99 %",
-            solve=Use("Probability with which a target must hold.", "50 %"),
         ),
     ]
     calibration: Annotated[
@@ -396,9 +415,58 @@ class Served(Common, total=False):
     ]
 
 
+class Planned(Common, Sure, total=False):
+    """What a plan takes: the load, and what a deployment has to meet."""
+
+    prompt: Annotated[
+        Quantity | None,
+        Ask(dimension="tokens", **_WHOLE, pareto=Use("Tokens of a prompt. Default: 8k.")),
+    ]
+    output: Annotated[
+        Quantity, Ask(dimension="tokens", **_WHOLE, pareto=Use("Tokens of an answer.", "1k"))
+    ]
+    target: Annotated[
+        Quantity | None,
+        Ask(**_SPEED, pareto=Use("Tokens/s that one user shall see at least.")),
+    ]
+    ttft: Annotated[
+        Quantity | None,
+        Ask(
+            dimension="seconds",
+            form="number",
+            pareto=Use("Time to the first token at most, as 2s."),
+        ),
+    ]
+    max_cost: Annotated[
+        Quantity | None,
+        Ask(
+            dimension="dollars",
+            form="number",
+            pareto=Use("Dollars for a million output tokens at most, as 2USD."),
+        ),
+    ]
+    price: Annotated[
+        Mapping[str, Quantity] | Sequence[str] | None,
+        Ask(
+            form="pairs",
+            metavar="PROFILE=PRICE",
+            pareto=Use("Rent of a node, as b200=4USD/h, or its purchase, as wse-3='2M USD'."),
+        ),
+    ]
+    utilisation: Annotated[
+        Quantity,
+        Ask(
+            dimension="ratio",
+            form="number",
+            most=1.0,
+            pareto=Use("Part of the time that the nodes are in use; all of it is paid.", "100%"),
+        ),
+    ]
+
+
 def _entries() -> dict[str, tuple[Any, Ask]]:
     found: dict[str, tuple[Any, Ask]] = {}
-    for group in (Subject, Solving, Served):
+    for group in (Subject, Solving, Served, Planned):
         for name, hint in get_type_hints(group, include_extras=True).items():
             found[name] = (hint.__origin__, hint.__metadata__[0])
     return found

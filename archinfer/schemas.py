@@ -21,6 +21,7 @@ from archinfer.errors import UnknownNameError
 from archinfer.fitting.observations import ObservationFile
 from archinfer.fitting.validation import PublishedSpeed
 from archinfer.forward.compare import HardwareComparison
+from archinfer.forward.deployments import Pareto
 from archinfer.forward.prediction import Predictions
 from archinfer.hardware.profile import Hardware, ListedHardware
 from archinfer.inference.claim import Claim
@@ -228,6 +229,7 @@ OUTPUTS = {
     "solve": Output("solve", Solution),
     "predict": Output("predict MODEL...", Predictions),
     "compare": Output("compare MODEL...", HardwareComparison),
+    "pareto": Output("pareto MODEL", Pareto),
     "models-show": Output("models show MODEL", DescribedModel),
     "models-list": Output("models list", list[ListedModel]),
     "calibrate": Output("calibrate", Calibration),

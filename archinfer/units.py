@@ -10,7 +10,8 @@ Rules, without exception:
 * No number is negative, and none is infinite or NaN.
 
 Base units: bytes, bytes/s, seconds, watts, hertz, FLOP, FLOP/s, tokens, tokens/s, bits, cycles,
-dollars, dollars/hour; a ratio is a plain number (`91 %` is 0.91).
+dollars, dollars/hour, dollars/kWh, years, J/byte, J/FLOP; a ratio is a plain number (`91 %` is
+0.91).
 """
 
 from __future__ import annotations
@@ -130,6 +131,18 @@ DIMENSIONS: Final[dict[str, Dimension]] = {
         _units(_COUNT, "USD/h", "USD/hour"),
         ((1.0, " USD/h"), (1e3, "k USD/h"), (1e6, "M USD/h")),
     ),
+    "dollars_per_kwh": Dimension(
+        "a price of energy", ("0.10 USD/kWh",), {"USD/kWh": 1.0}, ((1.0, " USD/kWh"),)
+    ),
+    "years": Dimension(
+        "a time in years", ("4 years",), {"years": 1.0, "year": 1.0}, ((1.0, " years"),)
+    ),
+    "joules_per_byte": Dimension(
+        "an energy per byte", ("95 pJ/B",), {"pJ/B": 1e-12, "nJ/B": 1e-9}, ((1e-12, " pJ/B"),)
+    ),
+    "joules_per_flop": Dimension(
+        "an energy per operation", ("0.8 pJ/FLOP",), {"pJ/FLOP": 1e-12}, ((1e-12, " pJ/FLOP"),)
+    ),
 }  # fmt: skip
 
 _BASE: Final = {
@@ -146,6 +159,10 @@ _BASE: Final = {
     "cycles": "cycles",
     "dollars": "USD",
     "dollars_per_hour": "USD/h",
+    "dollars_per_kwh": "USD/kWh",
+    "years": "years",
+    "joules_per_byte": "J/B",
+    "joules_per_flop": "J/FLOP",
 }
 _NUMBER: Final = re.compile(r"(\d(?:_?\d)*\.?\d*|\.\d+)(e[+-]?\d{1,4})?", re.IGNORECASE | re.ASCII)
 

@@ -108,7 +108,7 @@ def compare(
     counts = _nodes(nodes, len(machines))
     deployments = [served(m, count, asked) for m, count in zip(machines, counts, strict=True)]
     wanted = models_of(models, asked)
-    return compare_hardware([(_name(m), m) for m in wanted], machines, deployments)
+    return compare_hardware([(name_of(m), m) for m in wanted], machines, deployments)
 
 
 TOTALS_OR_MODEL = (
@@ -197,7 +197,8 @@ def named(model: Model) -> Architecture | ModelShape:
     return read_model(os.fspath(model))[0]
 
 
-def _name(model: Architecture | ModelShape) -> str:
+def name_of(model: Architecture | ModelShape) -> str:
+    """What a model is called."""
     if isinstance(model, Architecture) or model.name:
         return model.name
     size, used = (compact(float(np.mean(v))) for v in (model.total_params, model.active_params))

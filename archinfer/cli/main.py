@@ -16,6 +16,7 @@ from archinfer.cli import (
     fit,
     hardware,
     models,
+    pareto,
     predict,
     schema,
     solve,
@@ -43,6 +44,7 @@ app = typer.Typer(
 app.command("solve")(solve.solve)
 app.command("predict")(predict.predict)
 app.command("compare")(compare.compare)
+app.command("pareto")(pareto.pareto)
 app.command("fit")(fit.fit)
 app.command("calibrate")(calibrate.calibrate)
 app.command("validate")(validate.validate)

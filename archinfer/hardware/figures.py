@@ -117,6 +117,19 @@ class Node(Record):
     price_dollars_per_hour: Annotated[
         float, Key("price.rent", "dollars_per_hour", optional=True)
     ] = math.nan
+    life_years: Annotated[float, Key("price.life", "years", optional=True)] = 4.0
+    """over which a purchase is paid for"""
+    dollars_per_kwh: Annotated[
+        float, Key("price.electricity", "dollars_per_kwh", closed=True, optional=True)
+    ] = 0.10
+    """what the power of a node that was bought costs; rent includes it"""
+    idle_power_w: Annotated[float, Key("energy.idle", "watts", closed=True)] = math.nan
+    """of one node that holds a model and does nothing, without its share of the system; NaN: power
+    at load is not known"""
+    joules_per_byte: Annotated[float, Key("energy.byte", "joules_per_byte", closed=True)] = math.nan
+    """energy of reading a byte from memory and using it, above idle"""
+    joules_per_flop: Annotated[float, Key("energy.flop", "joules_per_flop", closed=True)] = math.nan
+    """energy of a FLOP in 16 bits, above idle; in other formats by their peaks"""
     reductions_per_layer: Annotated[
         Number, Key("reductions_per_layer", "number", closed=True, uncertain=True)
     ]

@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     Link = StrictModel
     ScaleUp = StrictModel
     Price = StrictModel
+    Energy = StrictModel
     Constants = StrictModel
 else:
     _PEAKS = dict[NumberFormat, Exact[Annotated[float, _read("compute.peak")]]]
@@ -125,6 +126,7 @@ else:
         sync_latency=(Exact[_TIMES], ...),
     )
     Price = _section("Price", "What one node costs.", "price")
+    Energy = _section("Energy", "What one node draws: idle, and by what it does.", "energy")
     Constants = _section(
         "Constants",
         "Constants of the cost model that no datasheet gives.",
@@ -195,6 +197,7 @@ class Profile(StrictModel):
     scale_up: ScaleUp | None = None
     power: Exact[Annotated[float, _read("power")]] | None = None
     price: Price | None = None
+    energy: Energy | None = None
     constants: Constants
     covariance: Covariance | None = None
     speculation: Speculation | None = None
@@ -211,8 +214,9 @@ class Profile(StrictModel):
                 yield from _figures(group, f"{section}.")
         if self.power is not None:
             yield _one("power", self.power)
-        if self.price is not None:
-            yield from _figures(self.price, "price.")
+        for name in ("price", "energy"):
+            if getattr(self, name) is not None:
+                yield from _figures(getattr(self, name), f"{name}.")
         yield from _figures(self.constants, "")
 
     def joint_covariance(self) -> tuple[tuple[str, ...], tuple[tuple[float, ...], ...]]:

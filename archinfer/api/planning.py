@@ -1,0 +1,146 @@
+"""The cheapest way to serve a known model: every deployment on several machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Unpack
+
+import numpy as np
+
+from archinfer.api.serving import Model, machines_of, models_of, name_of, served
+from archinfer.api.solving import Machine
+from archinfer.asking import NODES_MOST, Span
+from archinfer.errors import InputError, UnitError, UnknownNameError
+from archinfer.forward.deployments import Pareto, Plan
+from archinfer.forward.pareto import pareto as pareto_on
+from archinfer.hardware.profile import Hardware
+from archinfer.models.architecture import Architecture
+from archinfer.question import ASKS, Planned, arguments, pairs
+
+NODES_USUAL = (1, 64)
+"""Nodes that are tried where nobody says how many there are."""
+
+PROMPT_USUAL = 8000
+"""Tokens of a prompt where nobody says."""
+
+
+@arguments("pareto")
+def pareto(
+    model: Model | None = None,
+    hardware: str | Sequence[Machine] | None = None,
+    *,
+    nodes: Span | None = None,
+    **asked: Unpack[Planned],
+) -> Pareto:
+    """What users get, nodes make and tokens cost, by deployment: `archinfer pareto`.
+
+    Args:
+        model: as `predict` takes it; None: given by its totals.
+        hardware: profiles, their names or paths. Default: all that are shipped.
+        nodes: nodes of a deployment, as 8 or "1:64". Default: 1 to 64.
+
+    Returns:
+        Every deployment that no other beats in both speed and throughput, and the cheapest one that
+        meets what was asked.
+
+    Raises:
+        InputError: as `predict`.
+
+    >>> found = pareto("llama-3.1-70b", "h100-sxm", nodes="1:8", target=50)
+    >>> found.cheapest.nodes, found.cheapest.tokens_per_s_per_user.p50 >= 50
+    (4, True)
+    """
+    plan = plan_of(nodes, asked)
+    machines = priced(machines_of(hardware), asked["price"])
+    (wanted,) = models_of(model, asked)
+    stated = wanted.stored.kv if isinstance(wanted, Architecture) else None
+    context = plan.prompt_tokens + max(plan.output_tokens // 2, 1)
+    given = asked | {"context": context, "concurrency": 1}
+    deployments = []
+    for machine in machines:
+        mine = [served(machine, None, given | {"weights": w}) for w in formats(asked["weights"])]
+        deployments.append(
+            (
+                machine,
+                [
+                    d.with_(
+                        kv=d.kv or stated or "bf16",
+                        prompt_tokens=plan.prompt_tokens,
+                        output_tokens=plan.output_tokens,
+                    )
+                    for d in mine
+                ],
+            )
+        )
+    return pareto_on(wanted, name_of(wanted), deployments, plan)
+
+
+def formats(weights: str | Sequence[str] | None) -> list[str | None]:
+    """Weight formats, one each; a part's own format (`head=bf16`) belongs to the one before."""
+    if weights is None:
+        return [None]
+    found: list[str | None] = []
+    for part in weights.split(",") if isinstance(weights, str) else weights:
+        if "=" in part and found:
+            found[-1] = f"{found[-1]},{part.strip()}"
+        else:
+            found.append(part.strip())
+    return found
+
+
+def plan_of(nodes: Span | None, asked: Mapping[str, Any]) -> Plan:
+    """What is asked of deployments.
+
+    Raises:
+        InputError: a value that cannot be, or a context that does not hold its prompt and answer.
+    """
+
+    def number(name: str) -> float | None:
+        return None if asked[name] is None else ASKS[name].number(name, asked[name])
+
+    output = ASKS["output"].count("output", asked["output"])
+    prompt, context = number("prompt"), number("context")
+    if context is not None:
+        if prompt is not None:
+            raise InputError("context: it is the prompt and the answer; expected two of the three")
+        if context <= output:
+            raise InputError(f"context: expected more than the answer of {output:,} tokens")
+        prompt = context - output
+    low, high = NODES_USUAL if nodes is None else ASKS["nodes"].range("nodes", nodes)
+    users = number("concurrency")
+    return Plan(
+        prompt_tokens=PROMPT_USUAL if prompt is None else int(prompt),
+        output_tokens=output,
+        users=None if users is None else int(users),
+        nodes=(int(max(low, 1)), int(min(high, NODES_MOST))),
+        target_tokens_per_s=number("target"),
+        time_to_first_token_s=number("ttft"),
+        max_dollars_per_million_output_tokens=number("max_cost"),
+        confidence=ASKS["confidence"].number("confidence", asked["confidence"]),
+        utilisation=ASKS["utilisation"].number("utilisation", asked["utilisation"]),
+    )
+
+
+def priced(machines: Sequence[Hardware], prices: Any) -> list[Hardware]:
+    """The machines with the prices that were given, rent a node and hour or purchase.
+
+    Raises:
+        InputError: a profile that is not asked about, or no price.
+    """
+    found = {machine.name: machine for machine in machines}
+    for name, price in pairs("price", prices, "b200=4USD/h"):
+        if name not in found:
+            raise UnknownNameError("hardware of a price", name, found)
+        try:
+            found[name] = found[name].with_value("price.rent", price)
+        except UnitError:
+            try:
+                bought = found[name].with_value("price.purchase", price)
+            except UnitError:
+                raise InputError(
+                    f"price: {name}: expected rent such as '4 USD/h' or a purchase such as "
+                    f"'30k USD', found {price!r}"
+                ) from None
+            found[name] = replace(bought, price_dollars_per_hour=np.nan)
+    return list(found.values())

@@ -1,0 +1,257 @@
+"""Deployments of a model as a document, rows and a picture: the cheapest first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from archinfer.forward.deployments import Choice, Found, Pareto, Plan
+from archinfer.hardware.profile import Hardware
+from archinfer.report import chart
+from archinfer.report import document as doc
+from archinfer.report.sources import caption
+from archinfer.units import format_quantity
+from archinfer.words import counted, listed, seconds, speed, speeds
+
+COLUMNS = (
+    "hardware", "weights", "nodes", "copies", "tensor_parallel=mapping.tensor_parallel",
+    "stages=mapping.stages", "users", "tokens_per_s_per_user_p05=tokens_per_s_per_user.p05",
+    "tokens_per_s_per_user_p50=tokens_per_s_per_user.p50",
+    "tokens_per_s_per_user_p95=tokens_per_s_per_user.p95",
+    "tokens_per_s_per_node_p50=tokens_per_s_per_node.p50",
+    "time_to_first_token_s_p50=time_to_first_token_s.p50", "dollars_per_hour",
+    "dollars_per_million_output_tokens", "dollars_per_million_tokens", "joules_per_token",
+    "power_w", "power_basis", "memory_fraction", "limit", "misses_by", "chance",
+)  # fmt: skip
+
+HEADINGS = (
+    "hardware", "weights", "nodes", "mapping", "users", "tokens/s a user 5<50<95 %", "a node",
+    "first token", "$/M out", "$/M all", "J/token", "W a node", "limit",
+)  # fmt: skip
+ALIGN = "lllrrrrrrrrrl"
+DROP = ("weights", "$/M all", "W a node", "mapping")
+FEW = 8
+"""Deployments of a front that a terminal shows."""
+
+
+def csv_rows(found: Pareto) -> list[list[Any]]:
+    """Rows of full precision for CSV, headings first."""
+    return doc.flatten((c.to_dict() for c in found.deployments), COLUMNS)
+
+
+def document(found: Pareto) -> doc.Document:
+    """The answer first, then each machine's best, then the fronts."""
+    plan = found.question
+    blocks: list[doc.Block] = [doc.Paragraph(_asked(plan), where=doc.ALL)]
+    if plan.aims:
+        blocks.append(doc.Paragraph(_answer(found), "strong", doc.ALL))
+        if found.what_would_help:
+            blocks.append(_help(found))
+        blocks.append(doc.Section("The best of each machine", list(_best(found))))
+    fronts = [_front(f) for f in found.machines if f.front]
+    blocks.append(doc.Section("Speed against throughput", fronts))
+    if found.deployments:
+        pictures = doc.Later(lambda: [doc.Pictures(pareto_chart(found).panels, "picture")])
+        blocks.append(doc.Section("Picture", [pictures], doc.PAGE))
+    blocks.append(doc.Paragraph(_reading(found), where=doc.ALL))
+    return doc.Document(
+        f"Deployments of {found.model} on {listed([f.hardware.name for f in found.machines])}",
+        blocks,
+        titled=doc.ALL,
+    )
+
+
+def _asked(plan: Plan) -> str:
+    parts = [
+        f"{plan.prompt_tokens:,} tokens of prompt and {plan.output_tokens:,} of answer",
+        "any number of users" if plan.users is None else counted(plan.users, "user"),
+        f"{plan.nodes[0]:,} to {plan.nodes[1]:,} nodes",
+    ]
+    if plan.target_tokens_per_s is not None:
+        parts.append(f"at least {speed(plan.target_tokens_per_s)} tokens/s a user")
+    if plan.time_to_first_token_s is not None:
+        parts.append(f"first token within {seconds(plan.time_to_first_token_s)}")
+    if plan.max_dollars_per_million_output_tokens is not None:
+        parts.append(f"at most ${plan.max_dollars_per_million_output_tokens:g} a million out")
+    if plan.aims and plan.confidence != 0.5:
+        parts.append(f"with a probability of {plan.confidence:.0%}")
+    return "; ".join(parts) + "."
+
+
+def _money(dollars: float) -> str:
+    return "-" if math.isnan(dollars) else f"{dollars:,.3g}"
+
+
+def _where(c: Choice) -> str:
+    node = counted(c.nodes, f"{c.hardware.name} {c.hardware.node}")
+    copies = "" if c.copies == 1 else f" in {c.copies:,} copies"
+    return f"{node}{copies} ({_mapping(c)}, {c.weights})"
+
+
+def _mapping(c: Choice) -> str:
+    copies = "" if c.copies == 1 else f"{c.copies:,} x "
+    return f"{copies}tp={c.mapping.tensor_parallel},pp={c.mapping.stages}"
+
+
+def _does(c: Choice) -> str:
+    """What a deployment does, in one sentence's part."""
+    first = c.time_to_first_token_s.p50
+    parts = [f"{speeds(*c.tokens_per_s_per_user)} tokens/s for each of {counted(c.users, 'user')}"]
+    if not math.isnan(c.chance):
+        parts[0] += f" (target met with a probability of {c.chance:.0%})"
+    parts.append("first token not known" if math.isnan(first) else f"first token {seconds(first)}")
+    if not math.isnan(c.dollars_per_million_output_tokens):
+        parts.append(f"${_money(c.dollars_per_million_output_tokens)} a million output tokens")
+        parts.append(f"${c.dollars_per_hour:,.4g} an hour")
+    return ", ".join(parts)
+
+
+def _answer(found: Pareto) -> str:
+    if found.cheapest is not None:
+        priced = not math.isnan(found.cheapest.dollars_per_million_output_tokens)
+        what = "Cheapest that meets it" if priced else "Most for its nodes of those that meet it"
+        return f"{what}: {_where(found.cheapest)}: {_does(found.cheapest)}."
+    if found.nearest is None:
+        return "Nothing holds the model on these nodes; --nodes sets how many there are."
+    missed = found.nearest.misses_by
+    by = f"by a factor of {missed:.3g}" if math.isfinite(missed) else "in something not known"
+    told = f"{_where(found.nearest)}: {_does(found.nearest)}"
+    return f"Nothing meets it. The nearest misses {by}: {told}."
+
+
+def _help(found: Pareto) -> doc.Table:
+    rows = [(c.text, doc.number(c.gain, f"{c.gain:+.0%}")) for c in found.what_would_help[:5]]
+    return doc.Table("What would help the nearest", ("", "speed"), rows, "pr", doc.ALL)
+
+
+def _best(found: Pareto) -> Iterator[doc.Block]:
+    named = (("cheapest", "cheapest"), ("fewest", "fewest nodes"), ("nearest", "nearest miss"))
+    rows = [
+        (word, *_cells(choice))
+        for f in found.machines
+        for name, word in named
+        if (choice := getattr(f, name)) is not None
+        and (name != "fewest" or choice.nodes != f.cheapest.nodes)
+    ]
+    if rows:
+        title = "The best of each machine"
+        yield doc.Table(title, ("", *HEADINGS), rows, "l" + ALIGN, doc.ALL, drop=DROP)
+    lost = [f.hardware.name for f in found.machines if not f.front]
+    if lost:
+        yield doc.Paragraph(
+            f"On these nodes nothing holds the load: {listed(lost)}.", where=doc.ALL
+        )
+
+
+def _front(found: Found) -> doc.Table:
+    title = f"{found.hardware.name}: not beaten in both speed of a user and of a node"
+    rows = [_cells(c)[1:] for c in found.front]
+    kept = _thinned(rows, FEW)
+    return doc.Table(
+        title, HEADINGS[1:], kept, ALIGN[1:], doc.ALL, titled=doc.ALL, drop=DROP, sortable=True
+    )
+
+
+def _thinned(rows: Sequence[Any], most: int) -> list[Any]:
+    """At most so many rows, first and last among them."""
+    if len(rows) <= most:
+        return list(rows)
+    return [rows[round(i * (len(rows) - 1) / (most - 1))] for i in range(most)]
+
+
+def _cells(c: Choice) -> list[str | doc.Cell]:
+    first, made = c.time_to_first_token_s.p50, c.tokens_per_s_per_node.p50
+    basis = "" if c.power_basis == "activity" else " (nameplate)"
+    joules = "-" if math.isnan(c.joules_per_token) else f"{c.joules_per_token:,.3g}{basis}"
+    watts, dollars = c.power_w / c.nodes, c.dollars_per_million_output_tokens
+    return [
+        c.hardware.name,
+        c.weights,
+        doc.number(c.nodes, f"{c.nodes:,}"),
+        _mapping(c),
+        doc.number(c.users, f"{c.users:,}"),
+        doc.number(c.tokens_per_s_per_user.p50, speeds(*c.tokens_per_s_per_user)),
+        doc.number(made, speed(made)),
+        doc.number(first, "-" if math.isnan(first) else seconds(first)),
+        doc.number(dollars, _money(dollars)),
+        doc.number(c.dollars_per_million_tokens, _money(c.dollars_per_million_tokens)),
+        doc.number(c.joules_per_token, joules),
+        doc.number(watts, "-" if math.isnan(watts) else f"{watts:,.0f}"),
+        c.limit,
+    ]
+
+
+def _price(hardware: Hardware) -> str:
+    """What a node costs, and by what power."""
+    rent, bought = hardware.price_dollars_per_hour, hardware.price_dollars
+    if math.isfinite(rent):
+        return f"{hardware.name} {format_quantity(rent, 'dollars_per_hour')} rent"
+    if math.isfinite(bought):
+        return (
+            f"{hardware.name} {format_quantity(bought, 'dollars')} over {hardware.life_years:g} "
+            f"years and power at {hardware.dollars_per_kwh:g} USD/kWh"
+        )
+    return f"{hardware.name} no price known (--price {hardware.name}=...)"
+
+
+def _reading(found: Pareto) -> str:
+    plan = found.question
+    prices = "; ".join(_price(f.hardware) for f in found.machines)
+    return (
+        f"Prices of a node: {prices} (sources: archinfer hardware show NAME); nodes in use "
+        f"{plan.utilisation:.0%} of the time. $/M out: for a million output tokens, their prompts "
+        f"included; $/M all: the same over prompts and answers at {plan.prompt_tokens:,} to "
+        f"{plan.output_tokens:,}. J/token: energy of an output token from idle power and that "
+        "of bytes and FLOPs, without the rest of the servers; (nameplate): from the most that a "
+        "node with its share of the system draws. Speeds are 5 % < 50 % < 95 %."
+    )
+
+
+def pareto_chart(found: Pareto) -> chart.Chart:
+    """Tokens/s of one user against tokens/s of one node, and against dollars, by machine."""
+    machines = [f for f in found.machines if f.front]
+    colours = [c for c in chart.COLOURS if c not in ("ink", "grey", "yellow")]
+    marks: tuple[list[chart.Mark], list[chart.Mark]] = ([], [])
+    ends: tuple[list[float], list[float]] = ([], [])
+    for k, f in enumerate(machines):
+        colour, dash = colours[k % len(colours)], chart.DASHES[k % len(chart.DASHES)]
+        for side, value in enumerate((_per_node, _dollars)):
+            points = [(c.tokens_per_s_per_user.p50, value(c)) for c in f.front]
+            points = [(x, y) for x, y in points if math.isfinite(y)]
+            if not points:
+                continue
+            x, y = [p[0] for p in points], [p[1] for p in points]
+            ends[side].extend(y)
+            marks[side].append(chart.Curve(x, y, colour, dash))
+            marks[side].append(chart.Points(x, y, colour, label=f.hardware.name, size=2.5))
+    speeds_ = [c.tokens_per_s_per_user.p50 for c in found.deployments]
+    x_axis = chart.Axis("tokens/s of one user", min(speeds_) / 1.3, max(speeds_) * 1.3)
+    target = found.question.target_tokens_per_s
+    panels = []
+    for side, (title, label) in enumerate(
+        (
+            ("Speed of a user against throughput", "output tokens/s of one node"),
+            ("What a token costs", "USD for a million output tokens"),
+        )
+    ):
+        if not ends[side]:
+            continue
+        y_axis = chart.Axis(label, min(ends[side]) / 1.5, max(ends[side]) * 1.5)
+        if target is not None and x_axis.low < target < x_axis.high:
+            line = chart.Curve([target, target], [y_axis.low, y_axis.high], "grey", (2.0, 2.0), 1.0)
+            marks[side].append(line)
+        text = f"{title} of {found.model} on {listed([f.hardware.name for f in machines])}."
+        corner = "lower left" if side == 0 else "upper left"
+        panels.append(chart.Panel(title, text, x_axis, y_axis, tuple(marks[side]), corner))
+    names = listed([f.hardware.name for f in machines])
+    words = " ".join(caption(f.hardware) for f in machines[:1])
+    return chart.Chart(f"{found.model} on {names}", (tuple(panels),), words)
+
+
+def _per_node(choice: Choice) -> float:
+    return float(choice.tokens_per_s_per_node.p50)
+
+
+def _dollars(choice: Choice) -> float:
+    return float(choice.dollars_per_million_output_tokens)

@@ -1,0 +1,240 @@
+"""Deployments against brute force, their properties, and what the command prints."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from archinfer import Hardware, pareto, predict
+from archinfer.api.planning import priced
+from archinfer.errors import InputError
+from archinfer.forward.pareto import Evaluated, non_dominated
+from archinfer.models.named import read_model
+from archinfer.physics.deployment import Deployment
+from archinfer.physics.economy import node_dollars_per_hour, node_power_w
+from archinfer.physics.prefill import time_to_first_token
+from tests.cli import run
+
+
+def evaluated(model: str, hardware: str, **asked) -> Evaluated:
+    plan = replace(
+        pareto(model, hardware, nodes=asked.pop("nodes", "1:8")).question,
+        users=asked.pop("users", None),
+        target_tokens_per_s=asked.pop("target", None),
+    )
+    deployment = Deployment(context_tokens=8500, prompt_tokens=8000, output_tokens=1000, kv="bf16")
+    return Evaluated.of(read_model(model)[0], Hardware.load(hardware), deployment, plan)
+
+
+@pytest.mark.parametrize(
+    ("model", "hardware"),
+    [("llama-3.1-70b", "h100-sxm"), ("gpt-oss-120b", "b200"), ("qwq-32b", "wse-3")],
+)
+def test_every_deployment_is_what_predict_says(model: str, hardware: str) -> None:
+    found = evaluated(model, hardware)
+    deployment = Deployment(context_tokens=8500, prompt_tokens=8000, output_tokens=1000, kv="bf16")
+    for i in np.linspace(0, len(found.batch) - 1, 12).astype(int):
+        mapping = replace(
+            found.mapping,
+            layers_per_stage=found.mapping.layers_per_stage[i],
+            tensor_parallel=found.mapping.tensor_parallel[i],
+        )
+        one = predict(
+            read_model(model)[0],
+            hardware,
+            deployment.with_(concurrency=int(found.batch[i]), mapping=mapping, nodes=8),
+            changes=False,
+        )
+        assert one.fits
+        assert one.speed == pytest.approx([float(q[i]) for q in found.speed], rel=1e-9)
+        assert one.nodes_used == found.nodes[i]
+        first = time_to_first_token(one.hardware, one.workload, one.mapping, one.time)
+        if first is not None:
+            assert float(first.total) == pytest.approx(float(found.first_token_s.p50[i]), rel=1e-9)
+        watts = node_power_w(one.hardware, one.workload, one.mapping, one.time.total)
+        assert float(watts) == pytest.approx(float(found.power_w[i]), rel=1e-9)
+        hourly = float(node_dollars_per_hour(one.hardware, watts)) * one.nodes_used
+        made = 3600.0 * found.batch[i] * one.speed.p50
+        assert found.dollars[i] == pytest.approx(1e6 * hourly / made, rel=1e-9)
+
+
+def test_the_best_batch_is_the_last_that_meets_the_target() -> None:
+    """Against every batch, one at a time."""
+    target = 40.0
+    found = pareto("llama-3.1-70b", "h100-sxm", nodes=4, mapping="tp=4", target=target)
+    best = found.cheapest
+    deployment = Deployment(
+        context_tokens=8500, prompt_tokens=8000, output_tokens=1000, kv="bf16", nodes=4
+    )
+    mapping = read_model("llama-3.1-70b")[0]
+    fast = [
+        n
+        for n in range(1, 80)
+        if predict(
+            mapping,
+            "h100-sxm",
+            deployment.with_(concurrency=n, layout=_tp4()),
+            changes=False,
+        ).speed.p50
+        >= target
+    ]
+    assert fast == list(range(1, best.users + 1))
+
+
+def _tp4():
+    from archinfer.physics.mapping import Layout
+
+    return Layout(4, 1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=30))
+def test_the_front_is_what_no_other_beats(points: list[tuple[int, int]]) -> None:
+    x, y = (np.array(v, dtype=float) for v in zip(*points, strict=True))
+    kept = {points[i] for i in non_dominated(x, y)}
+    beaten = {p for p in points if any(q[0] >= p[0] and q[1] >= p[1] and q != p for q in points)}
+    assert kept == set(points) - beaten
+    assert len(kept) == len(non_dominated(x, y))
+
+
+@pytest.mark.parametrize("hardware", ["b200", "h100-sxm", "wse-3", "mi300x"])
+def test_a_front_falls_from_speed_to_throughput(hardware: str) -> None:
+    (machine,) = pareto("gpt-oss-120b", hardware, nodes="1:16").machines
+    speed = [c.tokens_per_s_per_user.p50 for c in machine.front]
+    made = [c.tokens_per_s_per_node.p50 for c in machine.front]
+    assert speed == sorted(speed, reverse=True) and made == sorted(made)
+    assert all(c.memory_fraction <= 1.0 for c in machine.front)
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.floats(20, 150), st.floats(1.05, 2.0))
+def test_a_harder_target_costs_no_less(target: float, harder: float) -> None:
+    easy, hard = (
+        pareto("gpt-oss-120b", "h100-sxm", nodes="1:8", target=t).cheapest
+        for t in (target, target * harder)
+    )
+    if hard is not None:
+        assert easy is not None
+        low, high = (c.dollars_per_million_output_tokens for c in (easy, hard))
+        assert low <= high * (1.0 + 1e-9)
+        assert hard.tokens_per_s_per_user.p50 >= target * harder * (1 - 1e-9)
+
+
+def test_more_nodes_never_cost_more() -> None:
+    costs = [
+        pareto("deepseek-v3", "b200", nodes=(1, n), target=60).cheapest for n in (8, 16, 32, 64)
+    ]
+    dollars = [c.dollars_per_million_output_tokens for c in costs if c is not None]
+    assert dollars and all(a >= b * (1 - 1e-9) for a, b in pairwise(dollars))
+
+
+def test_users_are_served_by_copies() -> None:
+    found = pareto("llama-3.1-70b", "h100-sxm", nodes="1:64", target=30, concurrency=200)
+    best = found.cheapest
+    assert best.users == 200
+    assert best.nodes == best.copies * best.mapping.tensor_parallel * best.mapping.stages
+    assert best.tokens_per_s_per_node.p50 == pytest.approx(
+        200 * best.tokens_per_s_per_user.p50 / best.nodes
+    )
+
+
+def test_a_limit_on_the_first_token_binds_and_is_unknown_on_wafers() -> None:
+    loose = pareto("llama-3.1-70b", "h100-sxm", nodes="1:8", target=20).cheapest
+    tight = pareto("llama-3.1-70b", "h100-sxm", nodes="1:8", target=20, ttft="1s").cheapest
+    assert tight.time_to_first_token_s.p50 <= 1.0 < loose.time_to_first_token_s.p50
+    wafers = pareto("llama-3.1-70b", "wse-3", ttft="1s")
+    assert wafers.cheapest is None and math.isinf(wafers.nearest.misses_by)
+
+
+def test_the_nearest_miss_says_what_would_help() -> None:
+    found = pareto("llama-3.1-70b", "h100-sxm", nodes="1:4", target=300)
+    assert found.cheapest is None and found.nearest.misses_by > 1.0
+    assert any("fp8" in change.text for change in found.what_would_help)
+
+
+def test_all_of_a_machine_in_a_moment() -> None:
+    assert evaluated("deepseek-v3", "b200", nodes="1:64", target=50).misses.size
+    start = time.perf_counter()
+    found = evaluated("deepseek-v3", "b200", nodes="1:64", target=50)
+    assert found.misses.shape[0] > 500
+    assert time.perf_counter() - start < 0.5
+
+
+def test_power_at_load() -> None:
+    """gpt-oss-120b on eight H100 with 64 users draws 1.4 kW of GPU power; nameplate says 10.2."""
+    found = predict(
+        "gpt-oss-120b", "h100-sxm", nodes=8, mapping="tp=8", concurrency=64, context=1500,
+        changes=False,
+    )  # fmt: skip
+    watts = 8 * float(node_power_w(found.hardware, found.workload, found.mapping, found.time.total))
+    assert watts == pytest.approx(1400, rel=0.25)
+    assert watts < 0.25 * 8 * found.hardware.power_w
+
+
+def test_power_grows_with_users_and_stays_below_the_nameplate() -> None:
+    found = evaluated("llama-3.1-70b", "h100-sxm")
+    mine = (found.mapping.tensor_parallel == 8) & (found.mapping.layers_per_stage == 80)
+    order = np.argsort(found.batch[mine])
+    watts = found.power_w[mine][order]
+    assert np.all(np.diff(watts) >= -1e-9) and watts[-1] <= found.hardware.power_w
+    assert watts[0] > found.hardware.idle_power_w
+
+
+def test_a_purchase_is_paid_over_its_life_with_its_power() -> None:
+    wafer = Hardware.load("wse-3")
+    hourly = 2.5e6 / (4 * 8766) + 23 * 0.10
+    assert float(node_dollars_per_hour(wafer, 23e3)) == pytest.approx(hourly)
+    (rented,) = priced([wafer], ["wse-3=30 USD/h"])
+    assert float(node_dollars_per_hour(rented, 23e3)) == pytest.approx(30.0)
+    (bought,) = priced([Hardware.load("b200")], ["b200=40k USD"])
+    assert float(node_dollars_per_hour(bought, 1e3)) == pytest.approx(40e3 / (4 * 8766) + 0.10)
+    assert not float(node_dollars_per_hour(Hardware.load("wse-2"), 1.0)) > 0.0
+    for wrong in (["b200=4USD/h"], ["wse-3=fast"]):
+        with pytest.raises(InputError):
+            priced([wafer], wrong)
+
+
+ASKED = ("pareto", "deepseek-v3", "--hardware", "h100-sxm,b200,wse-3")
+
+
+def test_the_command_prints_every_form(capsys, tmp_path) -> None:
+    asked = (*ASKED, "--target", "100", "--context", "32k", "--users", "16")
+    page = tmp_path / "plan.html"
+    table = run(capsys, *asked, "--report", str(page)).out
+    assert "Cheapest that meets it" in table and "nearest miss" in table
+    assert "nameplate" in table and "2.5M USD over 4 years" in table
+    assert "<svg" in page.read_text()
+    answer = json.loads(run(capsys, *asked, "--format", "json").out)
+    wanted = {
+        "hardware", "nodes", "mapping", "users", "tokens_per_s_per_user", "tokens_per_s_per_node",
+        "time_to_first_token_s", "dollars_per_million_output_tokens", "joules_per_token", "limit",
+    }  # fmt: skip
+    assert answer["deployments"] and all(wanted <= d.keys() for d in answer["deployments"])
+    assert answer["cheapest"]["tokens_per_s_per_user"]["p50"] >= 100
+    rows = run(capsys, *asked, "--format", "csv").out.splitlines()
+    assert len(rows) == 1 + len(answer["deployments"])
+    markdown = run(capsys, *asked, "--format", "markdown").out
+    assert "| hardware |" in markdown or "| weights |" in markdown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--target", "fast"), "--target"),
+        (("--context", "8k", "--prompt", "4k"), "--context"),
+        (("--context", "500"), "--context"),
+        (("--price", "tpu=3USD/h"), "tpu"),
+        (("--ttft", "2 kg"), "--ttft"),
+        (("--utilisation", "120%"), "--utilisation"),
+    ],
+)
+def test_wrong_input_is_one_line(capsys, arguments, said) -> None:
+    done = run(capsys, *ASKED, *arguments)
+    assert done.code == 2 and said in done.err and done.err.count("\n") == 1
