@@ -76,6 +76,7 @@ _CONTEXTS = Use(
 )
 _USERS = Use("Users served at once.", "1")
 _SEVERAL_USERS = Use("Users served at once; several for a sweep, as 1,8,32.", "1")
+_ANSWER = Use("Tokens of a user's answer.", "1k")
 _SET = Use("Set a figure of the profile, as link.latency='2 us'.")
 _CONFIDENCE = Use("Probability with which a target must hold.", "50 %")
 _GAIN = "Accepted tokens a pass, as 1 (none) or 1:3."
@@ -212,11 +213,12 @@ class Common(TypedDict, total=False):
             dimension="tokens",
             **_WHOLE,
             predict=Use("Tokens of a user's prompt. Default: the context less half an answer."),
+            pareto=Use("Tokens of a user's prompt. Default: 8k."),
         ),
     ]
     output: Annotated[
         Quantity | None,
-        Ask(dimension="tokens", **_WHOLE, predict=Use("Tokens of a user's answer.", "1k")),
+        Ask(dimension="tokens", **_WHOLE, predict=_ANSWER, pareto=_ANSWER),
     ]
     concurrency: Annotated[
         Quantity | None,
@@ -418,13 +420,6 @@ class Served(Common, total=False):
 class Planned(Common, Sure, total=False):
     """What a plan takes: the load, and what a deployment has to meet."""
 
-    prompt: Annotated[
-        Quantity | None,
-        Ask(dimension="tokens", **_WHOLE, pareto=Use("Tokens of a prompt. Default: 8k.")),
-    ]
-    output: Annotated[
-        Quantity, Ask(dimension="tokens", **_WHOLE, pareto=Use("Tokens of an answer.", "1k"))
-    ]
     target: Annotated[
         Quantity | None,
         Ask(**_SPEED, pareto=Use("Tokens/s that one user shall see at least.")),

@@ -56,23 +56,11 @@ def pareto(
     (wanted,) = models_of(model, asked)
     stated = wanted.stored.kv if isinstance(wanted, Architecture) else None
     context = plan.prompt_tokens + max(plan.output_tokens // 2, 1)
-    given = asked | {"context": context, "concurrency": 1}
+    given = asked | {"context": context, "concurrency": 1, "prompt": plan.prompt_tokens}
     deployments = []
     for machine in machines:
         mine = [served(machine, None, given | {"weights": w}) for w in formats(asked["weights"])]
-        deployments.append(
-            (
-                machine,
-                [
-                    d.with_(
-                        kv=d.kv or stated or "bf16",
-                        prompt_tokens=plan.prompt_tokens,
-                        output_tokens=plan.output_tokens,
-                    )
-                    for d in mine
-                ],
-            )
-        )
+        deployments.append((machine, [d.with_(kv=d.kv or stated or "bf16") for d in mine]))
     return pareto_on(wanted, name_of(wanted), deployments, plan)
 
 

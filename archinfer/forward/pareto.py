@@ -25,11 +25,12 @@ from archinfer.forward.room import most, users_held
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
 from archinfer.models.shape import FloatArray, ModelShape
-from archinfer.physics.decode import Z90, decode_time, log_sd, speed_range
+from archinfer.physics.decode import Z90, decode_time, speed_range
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.economy import knows_activity, node_dollars_per_hour, node_power_w
+from archinfer.physics.firsttoken import first_token_spread
 from archinfer.physics.mapping import Placement, mappings, widest_group
-from archinfer.physics.prefill import FIRST_TOKEN_LOG_SD, PromptTime, time_to_first_token
+from archinfer.physics.prefill import time_to_first_token
 from archinfer.physics.terms import TERMS, TokenTime, memory_fraction
 from archinfer.physics.workload import Workload
 from archinfer.record import Quantiles
@@ -141,13 +142,8 @@ class Evaluated:
         found = time_to_first_token(self.hardware, self.workload, self.mapping, self.time)
         if found is None:
             return self._spread((np.nan, np.nan, np.nan))
-        factor = np.exp(Z90 * self._first_token_log_sd(found))
+        factor = first_token_spread(self.hardware, found)
         return self._spread((found.total / factor, found.total, found.total * factor))
-
-    def _first_token_log_sd(self, found: PromptTime) -> FloatArray:
-        own = np.asarray(log_sd(self.hardware, found))  # type: ignore[arg-type]
-        variance = own**2 - self.hardware.model_error_log_sd**2 + FIRST_TOKEN_LOG_SD**2
-        return np.asarray(np.sqrt(variance))
 
     def _spread(self, values: tuple[Any, Any, Any]) -> Quantiles:
         shape = self.batch.shape

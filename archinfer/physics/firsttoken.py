@@ -34,6 +34,11 @@ class FirstToken(Record):
     """seconds under load by term"""
 
 
+def first_token_spread(hardware: Hardware, time: PromptTime) -> Number:
+    """Factor either way within which the time to the first token lies with 90 %."""
+    return np.exp(decode.Z90 * np.hypot(decode.log_sd(hardware, time), FIRST_TOKEN_LOG_SD))
+
+
 def first_token(
     hardware: Hardware, workload: Workload, mapping: Placement, step: TokenTime
 ) -> FirstToken | None:
@@ -41,7 +46,7 @@ def first_token(
     time = time_to_first_token(hardware, workload, mapping, step)
     if time is None:
         return None
-    spread = np.exp(decode.Z90 * np.hypot(decode.log_sd(hardware, time), FIRST_TOKEN_LOG_SD))
+    spread = first_token_spread(hardware, time)
     traffic = workload.traffic
     asked = traffic.context_tokens if traffic.prompt_tokens is None else traffic.prompt_tokens
     tokens = int(np.asarray(asked).item())

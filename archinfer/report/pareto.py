@@ -132,7 +132,7 @@ def _best(found: Pareto) -> Iterator[doc.Block]:
         for f in found.machines
         for name, word in named
         if (choice := getattr(f, name)) is not None
-        and (name != "fewest" or choice.nodes != f.cheapest.nodes)
+        and (name == "cheapest" or f.cheapest is None or choice.nodes < f.cheapest.nodes)
     ]
     if rows:
         title = "The best of each machine"
