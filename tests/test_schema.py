@@ -153,6 +153,8 @@ COMMANDS: list[tuple[str, list[str]]] = [
     ("predict", ["predict", "gpt-oss-120b", "--hardware", "wse-3", "--nodes", "1"]),
     ("solve", ["solve", "--observed", "750", "--nodes", "88", "--compare", "gpt-oss-120b=3000"]),
     ("compare", ["compare", "llama-3.1-70b", "kimi-k2", "--hardware", "wse-3,b200"]),
+    ("pareto", ["pareto", "kimi-k2", "--hardware", "wse-2,b200", "--target", "60", "--ttft", "1s"]),
+    ("pareto", ["pareto", "llama-3.1-70b", "--hardware", "h100-sxm", "--target", "900"]),
     ("models-show", ["models", "show", "deepseek-v3"]),
     ("models-show", ["models", "show", "jamba-v0.1"]),
     ("models-list", ["models", "list"]),
