@@ -80,7 +80,12 @@ def test_solve_emit_predict(attention: str, tmp_path: Path) -> None:
     paths = [line.removeprefix("wrote ") for line in done.stderr.splitlines() if "wrote" in line]
     assert len(paths) == len(printed) > 3
     assert sorted(paths) == sorted(str(p) for p in tmp_path.glob("*/config.json"))
-    assert sorted(str(p) for p in tmp_path.rglob("*") if p.is_file()) == sorted(paths)
+    beside = [str(Path(p).with_name("README.md")) for p in paths]
+    assert sorted(str(p) for p in tmp_path.rglob("*") if p.is_file()) == sorted(paths + beside)
+    for path, readme in zip(paths, beside, strict=True):
+        config = json.loads(Path(path).read_text())
+        assert config["max_position_embeddings"] == 131_072
+        assert config[MARK]["predict"] in Path(readme).read_text()
     same = ["--nodes", "88", "--set", "link.latency=3 us", "--context", "16k", "--format", "json"]
     found = run("predict", *paths, *same)
     assert found.returncode == 0, found.stderr

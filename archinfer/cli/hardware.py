@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from archinfer.cli.output import Answer
+from archinfer.cli.output import Answer, FormatOption
+from archinfer.cli.output import Format as Every
 from archinfer.cli.output import show as show_answer
 
 app = typer.Typer(no_args_is_help=True, help="List, show and check hardware profiles.")
@@ -21,16 +22,18 @@ class Format(StrEnum):
 
 
 @app.command("list")
-def list_profiles(
-    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
-) -> None:
+def list_profiles(output: FormatOption = Every.table) -> None:
     """List the shipped profiles."""
     from archinfer.hardware.profile import Hardware, ListedHardware
+    from archinfer.record import plain
+    from archinfer.report.document import flatten
     from archinfer.report.hardware import list_document
 
     profiles = [Hardware.load(name) for name in Hardware.names()]
     names = [ListedHardware(profile) for profile in profiles]
-    show_answer(Answer(lambda: list_document(profiles), lambda: names), output)
+    records = [plain(name) for name in names]
+    rows = flatten(records, tuple(records[0]))
+    show_answer(Answer(lambda: list_document(profiles), lambda: names, lambda: rows), output)
 
 
 @app.command()

@@ -15,6 +15,14 @@ ParserError: type[Exception] = next(
 )
 """Every error of the parser."""
 
+INSTEAD = {
+    "--model": "archinfer predict MODEL says how fast a model is",
+    "--speed": "--tokens-per-second is a target, --observed a measurement",
+    "--plot": "archinfer predict MODEL --plot FILE draws it",
+    **{f"--{name}": f"--format {name}" for name in ("json", "csv", "markdown")},
+}
+"""What does what an option that is not there was meant for."""
+
 _CHOICE = re.compile(r"'(.*)' is not one of (.*)")
 _SHOULD = re.compile(r"^Input should be (an? )?(.*?)(, unable to parse.*)?$")
 
@@ -28,7 +36,9 @@ def describe(error: Any) -> str:
     context = getattr(error, "ctx", None)
     text, near = _said(error, context)
     text = f"{text[:1].lower()}{text[1:]}".rstrip(".")
-    if near is not None:
+    if near in INSTEAD.values():
+        text += f"; {near}"
+    elif near is not None:
         text += f"; did you mean {near!r}?"
     return text if context is None else f"{text} (see {context.command_path} --help)"
 
@@ -39,7 +49,10 @@ def _said(error: Any, context: Any) -> tuple[str, str | None]:
     message = " ".join(error.format_message().split())
     if message.startswith("No such option") and unknown and context is not None:
         options = [o for p in context.command.get_params(context) for o in p.opts]
-        return f"no such option {shorten(unknown)}", nearest(unknown, options)
+        better = INSTEAD.get(unknown) or nearest(unknown, options)
+        return f"no such option {shorten(unknown)}", better
+    if message.startswith("Got unexpected extra") and context and context.info_name == "solve":
+        return message, INSTEAD["--model"]
     parameter = getattr(error, "param", None)
     if type(error) is not typer.BadParameter or parameter is None:
         return message.replace(". Did you mean", "; did you mean"), None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from archinfer.hardware.profile import Hardware
-from archinfer.report.document import Document, Paragraph, Table
+from archinfer.report.document import ALL, Document, Paragraph, Table
 from archinfer.units import format_quantity
 
 
@@ -22,7 +22,7 @@ def list_document(profiles: Sequence[Hardware]) -> Document:
         for h in profiles
     ]
     headings = ("name", "execution", "memory", "bandwidth", "what it is")
-    return Document("", [Table("", headings, rows, "llrrp")])
+    return Document("", [Table("", headings, rows, "llrrp", ALL)])
 
 
 def show_document(hardware: Hardware) -> Document:

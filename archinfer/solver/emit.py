@@ -18,9 +18,13 @@ from archinfer.models.formats import weight_format
 from archinfer.models.huggingface import from_config
 from archinfer.solver.designs import Design
 from archinfer.solver.question import Question
+from archinfer.words import counted, size, speed
 
 MARK = "_archinfer"
 """Key of a config that this module wrote; only files with it are ever replaced."""
+
+POSITIONS = 131_072
+"""Fewest positions that a config states: what most open models of today have."""
 
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
@@ -217,7 +221,7 @@ def _names(designs: Sequence[Design]) -> list[str]:
 
 
 def emit(designs: Sequence[Design], question: Question, folder: str) -> list[str]:
-    """Write each design as FOLDER/NAME/config.json; all of them, or none.
+    """Write each design as FOLDER/NAME/config.json with a README.md; all of them, or none.
 
     NAME tells total, active, layers and weight format. An existing file is replaced only if
     this function wrote it (it has the key `_archinfer`).
@@ -235,7 +239,7 @@ def emit(designs: Sequence[Design], question: Question, folder: str) -> list[str
         _refuse_foreign(path)
         arguments = predict_arguments(design, question, str(path))
         config = config_of(design.architecture, design.weights) | {
-            "max_position_embeddings": int(question.context_tokens),
+            "max_position_embeddings": max(POSITIONS, int(question.context_tokens)),
             MARK: {
                 "name": name,
                 "hardware": question.hardware.name,
@@ -247,14 +251,35 @@ def emit(designs: Sequence[Design], question: Question, folder: str) -> list[str
             },
         }
         texts.append((path, json.dumps(config, indent=2, allow_nan=False) + "\n"))
+        texts.append((path.with_name("README.md"), _readme(design, question, config[MARK])))
     _write_all(folder, texts)
-    return [str(path) for path, _ in texts]
+    return [str(path) for path, _ in texts if path.name == "config.json"]
+
+
+def _readme(design: Design, question: Question, about: dict[str, Any]) -> str:
+    """What a design answers, how fast and how large it is, and the command that says so again."""
+    slow, middle, fast = (speed(v) for v in design.speed)
+    node = f"{question.hardware.name} {question.hardware.node}"
+    asked = "observed" if question.observed else "or more"
+    return (
+        f"# {about['name']}\n\n"
+        f"One model that answers one user at {speed(question.tokens_per_s)} tokens/s {asked} on "
+        f"{counted(question.nodes[1], node)}, {question.context_tokens:,} tokens of context.\n\n"
+        f"- Predicted: {middle} tokens/s ({slow} to {fast} with 90 %), "
+        f"{design.accepted_needed:.2f} accepted tokens a pass needed.\n"
+        f"- Memory: {size(design.memory_bytes)} in {design.weights}, on "
+        f"{counted(design.nodes, node)}.\n\n"
+        f"    {about['predict']}\n"
+    )
 
 
 def _refuse_foreign(path: Path) -> None:
     from archinfer.models.configfile import read_json_object
 
     if not os.path.lexists(path):
+        beside = path.with_name("README.md")
+        if os.path.lexists(beside):
+            raise FileError(beside, "exists without a config of ours, so it is not ours to replace")
         return
     try:
         ours = MARK in read_json_object(str(path))
