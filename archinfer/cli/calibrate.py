@@ -61,7 +61,7 @@ def calibrate(
     from archinfer.cli.common import read_count
     from archinfer.cli.output import check_targets, show
     from archinfer.errors import InputError
-    from archinfer.report.files import check_target
+    from archinfer.writing import check_target
 
     budget = read_count("--memory", memory, "bytes")
     if budget <= 0:
@@ -87,7 +87,7 @@ def _measured(
     from archinfer.calibration.measure import Settings
     from archinfer.calibration.threads import blas_threads
     from archinfer.cli.output import warn, write_files
-    from archinfer.report.files import write_atomic
+    from archinfer.writing import write
 
     command = _command(quick, memory, blas_threads(), seed)
     save, plot, report_file = files
@@ -98,7 +98,7 @@ def _measured(
         for name in () if found.blind is None else found.blind.skipped:
             warn(f"blind test: left out, beyond --memory {memory}: {name}")
         if save is not None:
-            write_atomic(save, found.profile.encode())
+            write(save, found.profile.encode())
             typer.echo(f"wrote {save}", err=True)
         answer = _answer(found)
         write_files(answer, plot, report_file)

@@ -140,21 +140,14 @@ def _show(report: Report, output: Format, linted: list[str]) -> None:
 
 
 def _write_example(files: list[str]) -> None:
-    from pathlib import Path
+    import os
 
-    from archinfer.errors import FileError, InputError
-    from archinfer.report.files import check_target
+    from archinfer.errors import InputError
+    from archinfer.writing import check_target, write
 
     if len(files) > 1:
         raise InputError(f"--init writes one file, found {len(files)} names")
-    name = files[0] if files else EXAMPLE_NAME
-    check_target("--init", name)
-    path = Path(name)
-    try:
-        with path.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(EXAMPLE.format(name=path.name))
-    except FileExistsError:
-        raise FileError(path, "exists already; --init does not overwrite") from None
-    except OSError as error:
-        raise FileError(path, f"cannot be written: {error.strerror or error}") from None
+    path = files[0] if files else EXAMPLE_NAME
+    check_target("--init", path)
+    write(path, EXAMPLE.format(name=os.path.basename(path)).encode(), replace=False)
     typer.echo(f"{path}: written; now run archinfer check {path}")

@@ -43,9 +43,9 @@ def fit(
     from archinfer.fitting.prior import fit_prior
     from archinfer.fitting.profile import profile_text
     from archinfer.hardware.profile import Hardware
-    from archinfer.report.files import check_target, write_atomic
     from archinfer.report.fit import document
     from archinfer.report.terminal import print_document
+    from archinfer.writing import check_target, write
 
     if save is not None:
         check_target("--save", save)
@@ -66,7 +66,7 @@ def fit(
     command += f" --release {release:g}" if release is not None else ""
     command += " --save FILE"
     text = profile_text(found, cases, command, prior.sources)
-    write_atomic(save, text.encode())
+    write(save, text.encode())
     typer.echo(f"saved {save}", err=True)
 
 

@@ -101,7 +101,7 @@ def check_targets(plot: str | None, report: str | None) -> None:
         import os
 
         from archinfer.errors import InputError
-        from archinfer.report.files import check_target
+        from archinfer.writing import check_target
 
         if os.path.splitext(report)[1].lower() not in (".html", ".htm"):
             raise InputError(f"--report: expected a file ending in .html, found {report!r}")
@@ -118,11 +118,11 @@ def write_files(answer: Answer, plot: str | None, report: str | None) -> None:
         save(answer.chart(), plot)
         typer.echo(f"wrote {plot}", err=True)
     if report is not None:
-        from archinfer.report.files import write_atomic
         from archinfer.report.html import to_page
+        from archinfer.writing import write
 
         command = shlex.join(["archinfer", *sys.argv[1:]])
-        write_atomic(report, to_page(answer.document(), command).encode())
+        write(report, to_page(answer.document(), command).encode())
         typer.echo(f"wrote {report}", err=True)
 
 

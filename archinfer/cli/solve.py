@@ -37,7 +37,7 @@ def solve(
 
     check_targets(plot, report)
     if emit is not None:
-        from archinfer.report.files import check_folder
+        from archinfer.writing import check_folder
 
         check_folder("--emit", emit)
 

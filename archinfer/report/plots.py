@@ -22,7 +22,7 @@ from archinfer.report.chart import (
     Points,
     ticks,
 )
-from archinfer.report.files import check_target, write_atomic
+from archinfer.writing import check_target, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,7 @@ def save(chart: Chart, path: str) -> None:
     # Text stays text, and the same chart gives the same file.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "archinfer"}):
         made.savefig(out, format=suffix, dpi=150, metadata={stamp: None})
-    write_atomic(path, out.getvalue())
+    write(path, out.getvalue())
 
 
 def figure(chart: Chart) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from archinfer.models.huggingface import from_config
 from archinfer.solver.designs import Design
 from archinfer.solver.question import Question
 from archinfer.words import counted, size, speed
+from archinfer.writing import write_all
 
 MARK = "_archinfer"
 """Key of a config that this module wrote; only files with it are ever replaced."""
@@ -252,7 +252,7 @@ def emit(designs: Sequence[Design], question: Question, folder: str) -> list[str
         }
         texts.append((path, json.dumps(config, indent=2, allow_nan=False) + "\n"))
         texts.append((path.with_name("README.md"), _readme(design, question, config[MARK])))
-    _write_all(folder, texts)
+    write_all([(str(path), text.encode()) for path, text in texts])
     return [str(path) for path, _ in texts if path.name == "config.json"]
 
 
@@ -287,26 +287,3 @@ def _refuse_foreign(path: Path) -> None:
         ours = False
     if not ours:
         raise FileError(path, f"exists and has no key {MARK!r}, so it is not ours to replace")
-
-
-def _write_all(folder: str, texts: list[tuple[Path, str]]) -> None:
-    """Every text goes to a temporary file first; then each is renamed into place."""
-    waiting: list[tuple[str, Path]] = []
-    try:
-        for path, text in texts:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(prefix=".config-", dir=path.parent)
-            waiting.append((temporary, path))
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.chmod(temporary, 0o644)
-        while waiting:
-            temporary, path = waiting[0]
-            os.replace(temporary, path)
-            waiting.pop(0)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise FileError(error.filename or folder, f"cannot be written: {reason}") from None
-    finally:
-        for temporary, _ in waiting:
-            Path(temporary).unlink(missing_ok=True)
