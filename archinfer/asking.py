@@ -64,6 +64,8 @@ class Ask:
     """Smallest value; 0 itself is not allowed, unless `zero`."""
     most: float = math.inf
     zero: bool = False
+    closed: bool = False
+    """Whether an open high end of a range is `most`; else it is infinity."""
     whole: bool = False
     wanted: str = ""
     """What messages say was expected, where the bounds alone would not."""
@@ -102,8 +104,8 @@ class Ask:
     def range(self, name: str, value: Any) -> Range:
         """Both ends of a range, or one value for both; None: `OPEN`.
 
-        An open low end is the least that is allowed, an open high end infinity, or the most of
-        what is counted.
+        An open low end is the least that is allowed, an open high end infinity, or the most where
+        the range is `closed`.
 
         Raises:
             InputError: ends that cannot be read, are out of bounds or in the wrong order.
@@ -111,7 +113,7 @@ class Ask:
         if value is None:
             return OPEN
         low, high = _ends(name, value, self.dimension, self.least)
-        if high == math.inf and self.whole and self.most < math.inf:
+        if high == math.inf and self.closed:
             high = self.most
         for end in (low, high):
             if end != math.inf and (end > 0.0 or self.least > 0.0):
@@ -125,12 +127,19 @@ class Ask:
         low = value < self.least or (value == 0.0 and not self.zero)
         broken = self.whole and value != math.floor(value)
         if not (low or broken or value > self.most):
+            self._plausible(name, value, found)
             return
         percent = ""
         if self.dimension == "ratio" and 1.0 < value <= 100.0 * self.most and "%" not in str(found):
             percent = f"; write '{value:g} %'"
         wanted = self.wanted or self._wanted(low, broken)
         raise InputError(f"{name}: expected {wanted}, found {shorten(found)}{percent}")
+
+    def _plausible(self, name: str, value: float, found: Any) -> None:
+        try:
+            units.check_plausible(value, self.dimension)
+        except UnitError as error:
+            raise InputError(f"{name}: {error}, found {shorten(found)}") from None
 
     def _wanted(self, low: bool, broken: bool) -> str:
         least, many = max(self.least, 1.0), self.form == "range"

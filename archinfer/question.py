@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, TypedDict, TypeVar, get_type_hints
 
 from archinfer.asking import (
     ACCEPTED_MOST,
+    LAYERS_MOST,
     NODES_MOST,
     SPARSITY_MOST,
     SPEED_MOST,
@@ -56,6 +57,7 @@ _NODES: Final[dict[str, Any]] = {
     "dimension": "whole",
     "least": 1,
     "most": NODES_MOST,
+    "closed": True,
     "whole": True,
 }
 _PROFILES = Use("Profiles, comma-separated: names or YAML files. Default: all that are shipped.")
@@ -149,6 +151,7 @@ class Common(TypedDict, total=False):
         Ask(
             dimension="whole",
             form="range",
+            most=LAYERS_MOST,
             whole=True,
             examples=("61", "60:90"),
             solve=Use("Known layers, as 61 or 60:90."),

@@ -164,6 +164,29 @@ _BASE: Final = {
     "joules_per_byte": "J/B",
     "joules_per_flop": "J/FLOP",
 }
+PLAUSIBLE: Final[dict[str, tuple[float, float]]] = {
+    "bytes": (1.0, 1e24),
+    "bytes_per_s": (1.0, 1e24),
+    "count": (1.0, 1e18),
+    "whole": (1.0, 1e15),
+    "accepted": (1e-3, 1e6),
+    "tokens": (1.0, 1e15),
+    "seconds": (1e-15, 1e6),
+    "watts": (1e-6, 1e15),
+    "hertz": (1.0, 1e15),
+    "flops": (1.0, 1e30),
+    "flops_per_s": (1.0, 1e27),
+    "tokens_per_s": (1e-6, 1e15),
+    "bits": (1e-3, 1e6),
+    "cycles": (1e-6, 1e9),
+    "number": (1e-9, 1e15),
+    "ratio": (1e-6, 1e6),
+    "dollars": (1e-6, 1e15),
+    "dollars_per_hour": (1e-6, 1e15),
+}
+"""Least and most of each kind of quantity, beside 0, that a figure or a question may name: wider
+than any machine or model, and narrow enough that what is computed from them stays a number."""
+
 _NUMBER: Final = re.compile(r"(\d(?:_?\d)*\.?\d*|\.\d+)(e[+-]?\d{1,4})?", re.IGNORECASE | re.ASCII)
 
 
@@ -171,6 +194,18 @@ def expected(dimension: str) -> str:
     """What a message says it wanted: "a quantity in bytes such as '44 GB' or '44 GiB'"."""
     kind = DIMENSIONS[dimension]
     return f"{kind.noun} such as {' or '.join(map(repr, kind.examples))}"
+
+
+def check_plausible(value: float, dimension: str) -> None:
+    """Refuse what no quantity of its kind is; 0 passes, since some may be.
+
+    Raises:
+        UnitError: says between which ends of `PLAUSIBLE` it must lie.
+    """
+    low, high = PLAUSIBLE[dimension]
+    if value != 0.0 and not low <= value <= high:
+        ends = " and ".join(f"{end:g} {base_unit(dimension)}".strip() for end in (low, high))
+        raise UnitError(f"expected between {ends}")
 
 
 def parse(text: str | float, dimension: str) -> float:

@@ -69,6 +69,7 @@ class Key:
             raise UnitError(f"expected at most {bound}")
         if self.whole and not value.is_integer():
             raise UnitError("expected a whole number")
+        units.check_plausible(value, self.dimension)
         return value
 
 
@@ -91,9 +92,7 @@ class Node(Record):
     clock_hz: Annotated[
         Number, Key("compute.clock", "hertz", uncertain=True, optional=True, only="spatial")
     ] = math.nan
-    hop_cycles: Annotated[
-        Number, Key("fabric.hop_cycles", "cycles", closed=True, only="spatial")
-    ] = math.nan
+    hop_cycles: Annotated[Number, Key("fabric.hop_cycles", "cycles", only="spatial")] = math.nan
     """an all-reduce over a region of side s takes hop_cycles * s + step_cycles * sqrt(s) cycles"""
     step_cycles: Annotated[
         Number, Key("fabric.step_cycles", "cycles", closed=True, only="spatial")

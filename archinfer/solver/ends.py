@@ -145,16 +145,16 @@ def total_ends(question: Question, ends: ActiveEnds) -> tuple[ActiveEnds, TotalE
     parts = [_mixed_totals(question, ends.take(mixed))] if len(mixed) else []
     if len(dense) or not parts:
         parts.append((alone, _dense_totals(question, alone)))
-    return _joined([p[0] for p in parts]), _joined([p[1] for p in parts])
+    return joined([p[0] for p in parts]), joined([p[1] for p in parts])
 
 
-def _joined(parts: list[Ends]) -> Ends:
+def joined(parts: list[Ends]) -> Ends:
     """All slices of several parts."""
     if len(parts) == 1:
         return parts[0]
 
     def of(values: list[Any]) -> Any:
-        return np.concatenate(values) if isinstance(values[0], np.ndarray) else _joined(values)
+        return np.concatenate(values) if isinstance(values[0], np.ndarray) else joined(values)
 
     names = [f.name for f in fields(parts[0])]
     return type(parts[0])(*(of([getattr(p, name) for p in parts]) for name in names))

@@ -28,10 +28,13 @@ from numpy.typing import NDArray
 
 from archinfer.models.shape import FloatArray
 from archinfer.record import Record
-from archinfer.solver.ends import active_ends, total_ends
+from archinfer.solver.ends import active_ends, joined, total_ends
 from archinfer.solver.limits import Limits
 from archinfer.solver.question import Question
 from archinfer.solver.slices import Index, Slices, slices_of
+
+SLICES_AT_ONCE = 100_000
+"""Slices that are solved together, so that memory stays bounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +148,10 @@ def solve(question: Question, layers: FloatArray | None = None) -> Region:
     """
     slices = slices_of(question, layers)
     if len(slices):
-        active, total = total_ends(question, active_ends(question, slices))
+        every = np.arange(len(slices))
+        parts = [every[i : i + SLICES_AT_ONCE] for i in range(0, len(every), SLICES_AT_ONCE)]
+        found = [total_ends(question, active_ends(question, slices.take(part))) for part in parts]
+        active, total = joined([part[0] for part in found]), joined([part[1] for part in found])
         return Region(
             question, active.slices, active.low, active.high, active.low_by, active.high_by,
             total.low, total.high, total.low_at, total.high_at, total.low_by, total.high_by,

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from archinfer.errors import InputError
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray
 from archinfer.physics.mapping import Placement, mappings, widest_group
@@ -17,6 +18,9 @@ from archinfer.solver.question import Question
 LAYERS_MAX = 512
 """Deepest model searched unless the user asks for more: four times the deepest in the
 catalogue."""
+
+SLICES_MOST = 1_500_000
+"""Most slices of one question: beyond them its arrays take more than a gigabyte."""
 
 Index: TypeAlias = NDArray[np.intp]
 
@@ -112,11 +116,13 @@ def _every(question: Question, layers: FloatArray) -> Slices:
         none = np.empty(0)
         index = np.empty(0, dtype=np.intp)
         return Slices(none, none, none, index, none, np.empty(0, dtype=bool))
-    layers, per_stage, group = placements(question, layers)
     bits = np.array([weight_format(w).bits for w in question.weights])
     kinds = np.array([False, True] if _may_be_dense(question) else [False])
-    formats, n = len(bits), len(layers)
+    formats = len(bits)
     copies = formats * len(kinds)
+    _check_size(question, layers, copies)
+    layers, per_stage, group = placements(question, layers)
+    n = len(layers)
     return Slices(
         np.tile(layers, copies),
         np.tile(per_stage, copies),
@@ -125,6 +131,20 @@ def _every(question: Question, layers: FloatArray) -> Slices:
         np.tile(np.repeat(bits, n), len(kinds)),
         np.repeat(kinds, formats * n),
     )
+
+
+def _check_size(question: Question, layers: FloatArray, copies: int) -> None:
+    """Refuse more slices than can be held: L layers have at most 2 sqrt(L) depths of a stage."""
+    nodes = question.nodes[1]
+    groups = 1.0 + np.floor(np.log2(min(nodes, widest_group(question.hardware))))
+    ways = copies * (groups if question.layout is None else 1.0)
+    count = ways * float(np.minimum(2.0 * np.sqrt(layers), nodes).sum())
+    if count > SLICES_MOST:
+        raise InputError(
+            f"layers: {layers[0]:,.0f} to {layers[-1]:,.0f} on up to {nodes:,} "
+            f"{question.hardware.node}s are some {count:,.0f} ways to place a model, more than the "
+            f"{SLICES_MOST:,} that are looked at; expected fewer layers, nodes or weights"
+        )
 
 
 def _may_be_dense(question: Question) -> bool:
