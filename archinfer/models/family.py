@@ -187,8 +187,10 @@ def family_shape(
     shared, routed = layer_active - routed_active, routed_active + idle
     experts: Number = rules.experts_per_token * routed / routed_active
     top_k: Number = rules.experts_per_token
+    expert = routed_active / rules.experts_per_token
     reductions: Number = rules.reductions
     if np.any(dense):
+        expert = np.where(dense, 0.0, expert)
         shared = np.where(dense, shared + routed, shared)
         routed = np.where(dense, 0.0, routed)
         experts, top_k = np.where(dense, 1.0, experts), np.where(dense, 1.0, top_k)
@@ -205,7 +207,7 @@ def family_shape(
         reductions=reductions,
         evenness=rules.evenness,
         matrices=_shared_matrices(hidden, shared, kind),
-        expert_matrices=(2.0 / 3.0 * routed / experts, routed / experts / 3.0),
+        expert_matrices=(2.0 / 3.0 * expert, expert / 3.0),
     )
     return ModelShape((group,), hidden, lookup_params=table, head_params=table, tied=rules.tied)
 
