@@ -183,6 +183,10 @@ PLAUSIBLE: Final[dict[str, tuple[float, float]]] = {
     "ratio": (1e-6, 1e6),
     "dollars": (1e-6, 1e15),
     "dollars_per_hour": (1e-6, 1e15),
+    "dollars_per_kwh": (1e-6, 1e6),
+    "joules_per_byte": (1e-18, 1.0),
+    "joules_per_flop": (1e-21, 1.0),
+    "years": (1e-3, 1e3),
 }
 """Least and most of each kind of quantity, beside 0, that a figure or a question may name: wider
 than any machine or model, and narrow enough that what is computed from them stays a number."""

@@ -5,7 +5,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archinfer.errors import UnitError
-from archinfer.units import DIMENSIONS, expected, format_quantity, parse, parse_range, plain_number
+from archinfer.units import (
+    DIMENSIONS,
+    PLAUSIBLE,
+    check_plausible,
+    expected,
+    format_quantity,
+    parse,
+    parse_range,
+    plain_number,
+)
+
+
+@pytest.mark.parametrize("dimension", DIMENSIONS)
+def test_every_kind_of_quantity_has_bounds(dimension: str) -> None:
+    low, high = PLAUSIBLE[dimension]
+    for value in (0.0, low, high):
+        check_plausible(value, dimension)
+    for value in (low / 2.0, high * 2.0, 1e300):
+        with pytest.raises(UnitError, match="expected between"):
+            check_plausible(value, dimension)
 
 
 @pytest.mark.parametrize(
