@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```console\n\$ (archinfer[^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PICTURES = {
     "predict.png": "predict gpt-oss-120b qwen3-235b-a22b kimi-k2 --hardware b200 --nodes 8",
+    "pareto.png": "pareto deepseek-v3 --hardware h100-sxm,b200,gb200-nvl72,mi300x,wse-3",
     "solve.png": "solve",
     "solve-observed.png": "solve --observed 750 --nodes 88",
     "validate.png": "validate --no-inverse",

@@ -167,6 +167,34 @@ def test_all_of_a_machine_in_a_moment() -> None:
     assert time.perf_counter() - start < 0.5
 
 
+@pytest.mark.parametrize(("users", "tokens_per_s"), [(8, 78), (16, 58), (32, 39), (64, 29)])
+def test_deepseek_r1_on_eight_h200(users: int, tokens_per_s: float) -> None:
+    """Published tokens/s of one user by users."""
+    found = predict(
+        "deepseek-r1", "h200-sxm", nodes=8, mapping="tp=8", concurrency=users, context=1500,
+        speculation=1, changes=False,
+    )  # fmt: skip
+    low, middle, high = found.speed
+    assert low <= tokens_per_s <= high
+    assert middle == pytest.approx(tokens_per_s, rel=0.2)
+
+
+def test_gpt_oss_on_h100_by_concurrency() -> None:
+    """269 tokens/s of one user alone to 66 of 64 users, the number of GPUs not stated."""
+
+    def holds(nodes: int) -> bool:
+        speeds = [
+            predict(
+                "gpt-oss-120b", "h100-sxm", nodes=nodes, mapping=f"tp={nodes}", concurrency=users,
+                context=1500, speculation=1, changes=False,
+            ).speed
+            for users in (1, 64)
+        ]  # fmt: skip
+        return all(s.p05 <= v <= s.p95 for s, v in zip(speeds, (269, 66), strict=True))
+
+    assert any(holds(nodes) for nodes in (1, 2, 4, 8))
+
+
 def test_power_at_load() -> None:
     """gpt-oss-120b on eight H100 with 64 users draws 1.4 kW of GPU power; nameplate says 10.2."""
     found = predict(

@@ -10,7 +10,6 @@ from archinfer.forward.deployments import Choice, Found, Pareto, Plan
 from archinfer.hardware.profile import Hardware
 from archinfer.report import chart
 from archinfer.report import document as doc
-from archinfer.report.sources import caption
 from archinfer.units import format_quantity
 from archinfer.words import counted, listed, seconds, speed, speeds
 
@@ -245,8 +244,7 @@ def pareto_chart(found: Pareto) -> chart.Chart:
         corner = "lower left" if side == 0 else "upper left"
         panels.append(chart.Panel(title, text, x_axis, y_axis, tuple(marks[side]), corner))
     names = listed([f.hardware.name for f in machines])
-    words = " ".join(caption(f.hardware) for f in machines[:1])
-    return chart.Chart(f"{found.model} on {names}", (tuple(panels),), words)
+    return chart.Chart(f"{found.model} on {names}", (tuple(panels),), _reading(found))
 
 
 def _per_node(choice: Choice) -> float:
