@@ -37,17 +37,14 @@ _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True)
 class Document:
-    """One YAML document.
-
-    Attributes:
-        path: the file, as the user named it.
-        data: dicts, lists, str, int, float, bool and None.
-        lines: 1-based line of each key and list item, by its location in `data`.
-    """
+    """One YAML document."""
 
     path: str
+    """the file, as the user named it"""
     data: Any
+    """dicts, lists, str, int, float, bool and None"""
     lines: dict[Location, int]
+    """1-based line of each key and list item, by its location in `data`"""
 
     def line_of(self, location: Location) -> int:
         """1-based line of the key or item at `location`, or of its nearest known parent."""

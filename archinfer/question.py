@@ -6,10 +6,8 @@ and their documentation (`api`) and the keys of check files with their JSON Sche
 (`checks.schema`). How an entry is read stands in `asking`.
 """
 
-import functools
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Final, TypedDict, TypeVar, get_type_hints
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, TypedDict, get_type_hints
 
 from archinfer.asking import (
     ACCEPTED_MOST,
@@ -21,19 +19,12 @@ from archinfer.asking import (
     WHOLE_MOST,
     Ask,
     Quantity,
-    Range,
     Span,
     Use,
 )
-from archinfer.errors import InputError, UnknownNameError
-
-CLAIMED: Final = ("total", "active", "layers")
-"""Quantities that a claim may name."""
 
 FOUNDING: Final[dict[str, Any]] = {"hardware": "wse-3", "nodes": 88, "tokens_per_second": 750}
 """The question that is answered where nothing is asked."""
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _all(text: str, default: Any = None) -> dict[str, Any]:
@@ -41,25 +32,9 @@ def _all(text: str, default: Any = None) -> dict[str, Any]:
     return dict.fromkeys(("solve", "predict", "compare", "pareto"), Use(text, default))
 
 
-def _each(text: str, solve: str, predict: str, compare: str, pareto: str) -> dict[str, Any]:
-    """For every command a text of its own."""
-    said = {"solve": solve, "predict": predict, "compare": compare, "pareto": pareto}
-    return {name: Use(text.format(own)) for name, own in said.items()}
-
-
 _WHOLE: Final[dict[str, Any]] = {"form": "number", "least": 1, "most": WHOLE_MOST, "whole": True}
-_SPEED: Final[dict[str, Any]] = {
-    "dimension": "tokens_per_s",
-    "form": "number",
-    "most": SPEED_MOST,
-}
-_NODES: Final[dict[str, Any]] = {
-    "dimension": "whole",
-    "least": 1,
-    "most": NODES_MOST,
-    "closed": True,
-    "whole": True,
-}
+_SPEED: Final[dict[str, Any]] = {"dimension": "tokens_per_s", "form": "number", "most": SPEED_MOST}
+_NODES: Final[dict[str, Any]] = _WHOLE | {"dimension": "whole", "most": NODES_MOST, "closed": True}
 _PROFILES = Use("Profiles, comma-separated: names or YAML files. Default: all that are shipped.")
 _PROFILE = Use("Profile: a name (archinfer hardware list) or a YAML file.", "wse-3")
 _TOTAL = Use("Total parameters of a model without a config, as 3T.")
@@ -99,17 +74,19 @@ class Subject(TypedDict, total=False):
     nodes: Annotated[
         Span | None,
         Ask(
-            **_NODES,
-            form="range",
+            **(_NODES | {"form": "range"}),
             examples=("88", "70:100"),
-            **_each(
-                "Nodes that are there{}",
-                ", as 88 or 70:100. Default: 88 for a target on wse-3, else unknown: 1 to 128, or "
-                "to as many as have the memory of 88 wafers.",
-                ". Default: the fewest that hold it.",
-                ": one number, or one for each profile, comma-separated. Default: the fewest that "
-                "hold the model.",
-                " for all copies together, as 8 or 1:64. Default: 1 to 64.",
+            solve=Use(
+                "Nodes that are there, as 88 or 70:100. Default: 88 for a target on wse-3, "
+                "else unknown: 1 to 128, or to as many as have the memory of 88 wafers."
+            ),
+            predict=Use("Nodes that are there. Default: the fewest that hold it."),
+            compare=Use(
+                "Nodes that are there: one number, or one for each profile, comma-separated. "
+                "Default: the fewest that hold the model."
+            ),
+            pareto=Use(
+                "Nodes that are there for all copies together, as 8 or 1:64. Default: 1 to 64."
             ),
         ),
     ]
@@ -391,7 +368,6 @@ class Served(Common, total=False):
         Quantity | None,
         Ask(
             **_NODES,
-            form="number",
             predict=Use("Layers of a node (of a pipeline stage). Default: the fastest."),
         ),
     ]
@@ -399,7 +375,6 @@ class Served(Common, total=False):
         Quantity | None,
         Ask(
             **_NODES,
-            form="number",
             predict=Use("Nodes that share each layer (with --layers-per-node; not on wafers)."),
         ),
     ]
@@ -473,6 +448,9 @@ def _entries() -> dict[str, tuple[Any, Ask]]:
 _TABLE: Final = _entries()
 _FIRST: Final = ("hardware", "nodes", "tokens_per_second", "observed")
 
+TYPES: Final[dict[str, Any]] = {name: kind for name, (kind, _) in _TABLE.items()}
+"""The type of every argument."""
+
 ASKS: Final[dict[str, Ask]] = {name: _TABLE[name][1] for name in dict.fromkeys((*_FIRST, *_TABLE))}
 """Every entry by its name: that of the argument, of the key and, with dashes, of the option."""
 
@@ -481,90 +459,3 @@ def options(command: str) -> dict[str, tuple[Ask, Use]]:
     """The entries that `command` takes, in the order in which they are told."""
     found = ((name, ask, ask.use(command)) for name, ask in ASKS.items())
     return {name: (ask, use) for name, ask, use in found if use is not None}
-
-
-def pairs(name: str, value: Any, example: str) -> list[tuple[str, Any]]:
-    """(key, value) of a mapping, or of texts such as "link.latency=2 us".
-
-    Raises:
-        InputError: a text without both.
-
-    >>> pairs("set", "link.latency=2 us", "link.latency='2 us'")
-    [('link.latency', '2 us')]
-    """
-    if isinstance(value, Mapping):
-        return list(value.items())
-    found = []
-    texts = [value] if isinstance(value, str) else value or ()
-    if name == "claim":
-        texts = [part for text in texts for part in text.split(",")]
-    for text in texts:
-        # A model may be named with "=", a value of a figure may not.
-        cut = text.partition if name == "set" else text.rpartition
-        key, _, given = (part.strip() for part in cut("="))
-        if not key or not given:
-            wanted = f"{ASKS[name].metavar} such as {example}"
-            raise InputError(f"{name}: expected {wanted}, found {text!r}")
-        found.append((key, given))
-    return found
-
-
-def read_claim(value: Any) -> dict[str, Range]:
-    """What is claimed of total, active and layers; empty for None.
-
-    >>> read_claim("total=2T:4T,layers=61")
-    {'total': (2000000000000.0, 4000000000000.0), 'layers': (61.0, 61.0)}
-
-    Raises:
-        InputError: another quantity, one twice, or a range that cannot be.
-    """
-    found: dict[str, Range] = {}
-    for key, given in pairs("claim", value, "total=2T:4T"):
-        if key not in CLAIMED:
-            raise UnknownNameError("claim", key, CLAIMED)
-        if key in found:
-            raise InputError(f"claim: {key} is claimed twice")
-        found[key] = ASKS[key].range(f"claim: {key}", given)
-    return found
-
-
-def arguments(command: str, *without: str) -> Callable[[_Function], _Function]:
-    """Decorator: the entries that `command` takes as the keyword arguments of a function.
-
-    The function declares them as `**asked: Unpack[...]` and is called with all of them, those
-    left out at their default; `inspect.signature` and `help` show each by name.
-
-    Args:
-        command: whose entries.
-        without: entries that the function does not take.
-    """
-
-    def decorate(function: _Function) -> _Function:
-        signature = inspect.signature(function)
-        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        taken = {p.name for p in own} | set(without)
-        more = {name: use for name, (_, use) in options(command).items() if name not in taken}
-        made = [
-            inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=u.default, annotation=_TABLE[name][0]
-            )
-            for name, u in more.items()
-        ]
-        signature = signature.replace(parameters=[*own, *made])
-
-        @functools.wraps(function)
-        def called(*args: Any, **given: Any) -> Any:
-            bound = signature.bind(*args, **given)
-            bound.apply_defaults()
-            for name, use in more.items():
-                if bound.arguments[name] is None:
-                    bound.arguments[name] = use.default
-            return function(*bound.args, **bound.kwargs)
-
-        lines = "".join(f"\n        {name}: {use.help}" for name, use in more.items())
-        before, end, after = (function.__doc__ or "").partition("\n\n    Returns:")
-        called.__doc__ = f"{before}{lines}{end}{after}"
-        called.__signature__ = signature  # type: ignore[attr-defined]
-        return called  # type: ignore[return-value]
-
-    return decorate

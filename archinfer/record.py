@@ -47,6 +47,7 @@ from typing import (
     ClassVar,
     NamedTuple,
     NotRequired,
+    TypeVar,
     Union,
     cast,
     get_args,
@@ -56,6 +57,8 @@ from typing import (
 
 import numpy as np
 from typing_extensions import TypedDict
+
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
@@ -82,11 +85,23 @@ Nullable = Annotated[float, As(float | None)]
 """A number; NaN or infinite, in JSON null, where it does not exist."""
 
 
+def as_record(kind: Any, _: Any, handler: Any) -> Any:
+    """The schema of a record's class: that of its keys."""
+    return handler.generate_schema(_keyed(kind))
+
+
+def keyed(kind: type[Kind]) -> type[Kind]:
+    """Decorator of a named tuple: its JSON is a dict, and its schema that of a record."""
+    kind.__get_pydantic_core_schema__ = classmethod(as_record)  # type: ignore[attr-defined]
+    return kind
+
+
 class Record:
     """Base of the frozen dataclasses that commands print; see the module."""
 
     __slots__ = ()
     KEYS: ClassVar[tuple[str, ...]] = ()
+    __get_pydantic_core_schema__ = classmethod(as_record)
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain JSON data."""
@@ -109,11 +124,8 @@ class Record:
         )
         return f"{type(self).__name__}({text if len(text) < 100 else text[:97] + '...'})"
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
-        return as_record(cls, handler)
 
-
+@keyed
 class Quantiles(NamedTuple):
     """5 %, 50 % and 95 %; null where the model does not fit."""
 
@@ -121,25 +133,13 @@ class Quantiles(NamedTuple):
     p50: Annotated[Any, As(float | None)]
     p95: Annotated[Any, As(float | None)]
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
-        return as_record(cls, handler)
 
-
+@keyed
 class Ends(NamedTuple):
     """Both ends of a range; null where nothing is in it."""
 
     low: Nullable
     high: Nullable
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
-        return as_record(cls, handler)
-
-
-def as_record(kind: Any, handler: Any) -> Any:
-    """The schema of a record's class: that of its keys."""
-    return handler.generate_schema(_keyed(kind))
 
 
 def plain(value: Any) -> Any:

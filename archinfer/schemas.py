@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from archinfer.calibration.calibrate import Calibration
 from archinfer.checks.run import Report
+from archinfer.checks.schema import CheckFile
 from archinfer.errors import UnknownNameError
 from archinfer.fitting.observations import ObservationFile
 from archinfer.fitting.validation import PublishedSpeed
@@ -24,6 +25,7 @@ from archinfer.forward.compare import HardwareComparison
 from archinfer.forward.deployments import Pareto
 from archinfer.forward.prediction import Predictions
 from archinfer.hardware.profile import Hardware, ListedHardware
+from archinfer.hardware.schema import Profile
 from archinfer.inference.claim import Claim
 from archinfer.inference.comparison import Comparison
 from archinfer.inference.posterior import Posterior
@@ -145,20 +147,12 @@ class ValidateOutput(BaseModel):
 
 
 def _hardware_file() -> dict[str, Any]:
-    from archinfer.hardware.schema import Profile
-
     schema = _file_schema(Profile)
     # A profile that says `like` may leave out what the set has.
     sections = {"constants": "Constants", "link": "Link", "scale_up": "ScaleUp"}
     needed = {s: {"required": schema["$defs"][d].pop("required")} for s, d in sections.items()}
     schema |= {"if": {"not": {"required": ["like"]}}, "then": {"properties": needed}}
     return schema
-
-
-def _check_file() -> dict[str, Any]:
-    from archinfer.checks.schema import CheckFile
-
-    return _file_schema(CheckFile)
 
 
 def _file_schema(model: type[BaseModel]) -> dict[str, Any]:
@@ -249,7 +243,7 @@ def _of(output: Output) -> Schema:
 SCHEMAS: dict[str, Schema] = {
     "hardware": Schema("file: a hardware profile", _hardware_file),
     "observations": Schema("file: speeds for fit and validate", ObservationFile.model_json_schema),
-    "check": Schema("file: expectations for archinfer check", _check_file),
+    "check": Schema("file: expectations for archinfer check", lambda: _file_schema(CheckFile)),
 } | {name: _of(output) for name, output in OUTPUTS.items()}
 """Every schema by name."""
 

@@ -38,19 +38,15 @@ def _units(prefixes: dict[str, float], *names: str, scale: float = 1.0) -> dict[
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One kind of quantity.
-
-    Attributes:
-        noun: what messages call it, after "is not" or "expected".
-        examples: texts that parse.
-        units: every accepted unit and its factor to the base unit ("" where a plain number is).
-        shown: (factor, unit with its space) from small to large, for `format_quantity`.
-    """
+    """One kind of quantity."""
 
     noun: str
+    """what messages call it, after "is not" or "expected" """
     examples: tuple[str, ...]
     units: dict[str, float]
+    """every accepted unit and its factor to the base unit ("" where a plain number is)"""
     shown: tuple[tuple[float, str], ...]
+    """(factor, unit with its space) from small to large, for `format_quantity`"""
 
 
 def _shown(unit: str, prefixes: str, first: int = 0) -> tuple[tuple[float, str], ...]:
@@ -241,7 +237,7 @@ def parse_range(text: str | float, dimension: str, lowest: float = 0.0) -> tuple
     low_text, _, high_text = (part.strip() for part in text.partition(":"))
     if not low_text and not high_text:
         raise UnitError(f"{shorten(text)}: a range needs at least one end; expected for example "
-                        f"'{_example_range(dimension)}'")  # fmt: skip
+                        f"'{DIMENSIONS[dimension].examples[0]}:'")  # fmt: skip
     low, low_unit = _parse(low_text, dimension) if low_text else (lowest, "")
     high, high_unit = _parse(high_text, dimension) if high_text else (math.inf, "")
     if not low_text:
@@ -339,11 +335,6 @@ def _wrong_unit(unit: str, kind: Dimension) -> str:
 
 def _examples(kind: Dimension) -> str:
     return f"expected for example {', '.join(map(repr, kind.examples))}"
-
-
-def _example_range(dimension: str) -> str:
-    first = DIMENSIONS[dimension].examples[0]
-    return f"{first}:"
 
 
 def plain_number(value: float, digits: int = 3) -> str:

@@ -67,6 +67,16 @@ def counted(count: float, noun: str) -> str:
     return f"{count:,.0f} {noun}{'' if count == 1 else 's'}"
 
 
+def load(context_tokens: int, users: int) -> str:
+    """What is served at once: `8,000 tokens of context, 1 user`."""
+    return f"{context_tokens:,} tokens of context, {counted(users, 'user')}"
+
+
+def gain(low: float, high: float) -> str:
+    """What speculation is taken to gain: `1 to 3 accepted tokens a pass`."""
+    return f"{span(low, high)} accepted token{'' if low == high == 1 else 's'} a pass"
+
+
 def change(ratio: float) -> str:
     """A relative change in whole percent with its sign; none for zero."""
     percent = round(100.0 * ratio) if math.isfinite(ratio) else 0

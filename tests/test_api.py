@@ -91,7 +91,8 @@ def test_the_package_is_typed() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["archinfer", "archinfer.api.solving", "archinfer.api.serving", "archinfer.question"]
+    "module",
+    ["archinfer", "archinfer.api.solving", "archinfer.api.serving", "archinfer.api.arguments"],
 )
 def test_examples_run(module: str) -> None:
     done = doctest.testmod(importlib.import_module(module))

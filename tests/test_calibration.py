@@ -44,7 +44,7 @@ from archinfer.cli.progress import progress
 from archinfer.errors import FileError, InputError, MeasurementError
 from archinfer.hardware.figures import KEYS
 from archinfer.hardware.profile import Hardware
-from archinfer.hardware.schema import read_profile
+from archinfer.hardware.reading import read_profile
 from archinfer.physics.decode import decode_time
 from archinfer.physics.mapping import Placement
 from archinfer.physics.workload import Traffic, Workload, experts_hit

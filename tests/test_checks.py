@@ -21,7 +21,7 @@ from archinfer.api.solving import question
 from archinfer.checks.run import Remark, Report, Result
 from archinfer.checks.run import run as run_checks
 from archinfer.checks.schema import Check, Expect, read_check_file
-from archinfer.cli.check import EXAMPLE
+from archinfer.cli.check import example
 from archinfer.errors import FileError
 from archinfer.hardware.profile import Hardware
 from archinfer.physics.decode import Z90, speed_at
@@ -543,7 +543,7 @@ def test_reading_gives_si_units(tmp_path: Path) -> None:
 
 def test_the_page_shows_the_example_and_every_key() -> None:
     page = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
-    assert EXAMPLE.format(name="archinfer-checks.yaml") in page
+    assert example("archinfer-checks.yaml") in page
     for model in (Check, Expect):
         assert all(f"`{key}" in page for key in model.model_fields if key not in ("name", "expect"))
 
@@ -573,7 +573,7 @@ def test_what_to_know_of_a_model_is_a_warning(
 )
 def test_whatever_is_written_is_read_or_refused(at: int, more: str, cut: int) -> None:
     """One edit anywhere in the example: it still reads, or one line says why not."""
-    text = EXAMPLE.format(name="c.yaml")
+    text = example("c.yaml")
     place = at % len(text)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "c.yaml"

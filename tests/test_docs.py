@@ -37,6 +37,13 @@ def test_every_equation_stands_where_the_model_says() -> None:
         assert getattr(found, "__doc__", None), place
 
 
+def test_the_files_of_the_house_are_there() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:archinfer|hardware|tests|docs)/[\w./-]+)`", text)
+    assert len(named) > 20
+    assert not [path for path in named if not (ROOT / path).exists()]
+
+
 def test_there_are_blocks() -> None:
     assert len(BLOCKS) >= 5
 

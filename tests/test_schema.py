@@ -17,12 +17,12 @@ from archinfer import Hardware, files, infer
 from archinfer.api.solving import question
 from archinfer.calibration import blind
 from archinfer.calibration import calibrate as calibration
-from archinfer.cli.check import EXAMPLE
+from archinfer.cli.check import example
 from archinfer.errors import FileError
 from archinfer.fitting import observations
 from archinfer.fitting.inverse import InverseCase, validate_inverse
 from archinfer.fitting.validation import transfer
-from archinfer.hardware.schema import read_profile
+from archinfer.hardware.reading import read_profile
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.record import plain
 from archinfer.schemas import OUTPUTS, SCHEMAS, json_schema
@@ -95,7 +95,7 @@ def test_check_files_obey_their_schema(path: Path) -> None:
 
 def test_the_example_obeys_its_schema(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
-    path.write_text(EXAMPLE.format(name="c.yaml"))
+    path.write_text(example("c.yaml"))
     assert faults(json_schema("check"), files.load(path).data) == []
 
 

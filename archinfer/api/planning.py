@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from archinfer.api.arguments import arguments, pairs
 from archinfer.api.serving import Model, machines_of, models_of, name_of, served
 from archinfer.api.solving import Machine
 from archinfer.asking import NODES_MOST, Span
@@ -16,7 +17,7 @@ from archinfer.forward.deployments import Pareto, Plan
 from archinfer.forward.pareto import pareto as pareto_on
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
-from archinfer.question import ASKS, Planned, arguments, pairs
+from archinfer.question import ASKS, Planned
 
 NODES_USUAL = (1, 64)
 """Nodes that are tried where nobody says how many there are."""

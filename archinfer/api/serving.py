@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 
+from archinfer.api.arguments import arguments
 from archinfer.api.solving import Machine, check_active, family_rules, machine
 from archinfer.asking import LAYERS_MOST, Quantity, read_speculation
 from archinfer.errors import InputError
@@ -25,7 +26,7 @@ from archinfer.models.named import read_model
 from archinfer.models.shape import FloatArray, ModelShape
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Layout, Placement, read_layout
-from archinfer.question import ASKS, Common, Served, arguments, options
+from archinfer.question import ASKS, Common, Served, options
 from archinfer.solver.slices import LAYERS_MAX
 from archinfer.words import compact
 

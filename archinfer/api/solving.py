@@ -9,6 +9,7 @@ from statistics import NormalDist
 from typing import Any, TypeAlias, Unpack
 
 from archinfer import units
+from archinfer.api.arguments import arguments, pairs, read_claim
 from archinfer.asking import Quantity, Span, read_speculation
 from archinfer.calibration.transfer import apply, read_calibration
 from archinfer.errors import InputError
@@ -22,7 +23,7 @@ from archinfer.models.family import FamilyRules, Habits
 from archinfer.models.formats import weight_format
 from archinfer.models.named import read_model
 from archinfer.physics.mapping import Layout, read_layout
-from archinfer.question import ASKS, FOUNDING, Asked, Solving, arguments, pairs, read_claim
+from archinfer.question import ASKS, FOUNDING, Asked, Solving
 from archinfer.question import options as options_of
 from archinfer.solver.answer import Answer, answer
 from archinfer.solver.question import Question, nodes_unknown
@@ -135,12 +136,7 @@ def _question(
 ) -> Question:
     """The question of arguments that are all there."""
     observed, sparsity = asked["observed"], asked["sparsity"]
-    if tokens_per_second is not None and observed is not None:
-        raise InputError(
-            "observed: a measurement, and tokens_per_second a target: expected one of them"
-        )
-    if asked["physics_only"] and sparsity is not None:
-        raise InputError("sparsity is a habit of design: it does not go with physics_only")
+    _check_one_of(tokens_per_second, asked)
     profile, overrides = machine(hardware, asked["set"])
     if tokens_per_second is None:
         tokens_per_second = FOUNDING["tokens_per_second"]
@@ -162,7 +158,7 @@ def _question(
         weights=formats(asked["weights"]),
         kv=asked["kv"],
         rules=family_rules(asked),
-        speculation=read_speculation(asked["speculation"] or _USUAL_GAIN[profile.speculates]),
+        speculation=read_speculation(_or(asked["speculation"], _USUAL_GAIN[profile.speculates])),
         habits=habits,
         total=total,
         active=active,
@@ -210,6 +206,16 @@ def family_rules(asked: Mapping[str, Any]) -> FamilyRules:
     if asked["vocabulary"] is None:
         return rules
     return replace(rules, vocab_size=ASKS["vocabulary"].number("vocabulary", asked["vocabulary"]))
+
+
+def _check_one_of(tokens_per_second: Quantity | None, asked: Mapping[str, Any]) -> None:
+    """Refuse options that contradict each other."""
+    if tokens_per_second is not None and asked["observed"] is not None:
+        raise InputError(
+            "observed: a measurement, and tokens_per_second a target: expected one of them"
+        )
+    if asked["physics_only"] and asked["sparsity"] is not None:
+        raise InputError("sparsity is a habit of design: it does not go with physics_only")
 
 
 def _check_goes_together(question: Question, asked: Mapping[str, Any]) -> None:

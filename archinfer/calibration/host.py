@@ -15,7 +15,7 @@ from archinfer.calibration.threads import blas_threads, cores
 from archinfer.files import Document
 from archinfer.fitting.profile import yaml_text
 from archinfer.hardware.profile import Hardware
-from archinfer.hardware.schema import profile_of
+from archinfer.hardware.reading import profile_of
 from archinfer.models.shape import FloatArray
 from archinfer.record import Record
 from archinfer.units import format_quantity

@@ -12,7 +12,7 @@ from typing import Any
 
 from archinfer.errors import FileError
 from archinfer.hardware.figures import Figure
-from archinfer.hardware.schema import read_profile
+from archinfer.hardware.reading import read_profile
 from archinfer.models.family import COUNTED_KINDS
 from archinfer.record import Record
 from archinfer.solver.question import Question

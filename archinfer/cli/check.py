@@ -12,57 +12,6 @@ if TYPE_CHECKING:
 
 EXAMPLE_NAME = "archinfer-checks.yaml"
 
-EXAMPLE = """\
-# What this project counts on. `archinfer check {name}` holds it against the model:
-# exit code 0 if all of it holds, 1 if some fails, 2 if this file is wrong.
-#
-# For completion in an editor: archinfer schema check > archinfer-checks.schema.json, and put
-# `# yaml-language-server: $schema=archinfer-checks.schema.json` on the first line.
-schema_version: 1
-checks:
-  # A model of the catalogue (archinfer models list), the path of a config.json relative to this
-  # file, or totals; on hardware of archinfer hardware list, or the path of a profile.
-  - name: Llama 3.1 70B on one server
-    model: llama-3.1-70b
-    hardware: h100-sxm
-    nodes: 8
-    context: 32k # tokens; 128k is 128,000
-    concurrency: 4 # users served at once
-    weights: bf16 # default: the format the model comes in
-    kv: bf16
-    speculation: 1 # accepted tokens a pass; 1: none, or a range such as 1:3
-    expect:
-      feasible: true # it fits
-      tokens_per_s: {{at_least: 40, confidence: 90 %}} # of one user
-      nodes: {{at_most: 8}} # fewest nodes that hold it
-      memory: {{at_most: 400 GB}} # over all nodes
-
-  # Only totals are known.
-  - name: A model of 3T on 88 wafers
-    model: {{total: 3T, active: 150B, layers: 88}}
-    hardware: wse-3
-    nodes: 88
-    weights: fp8
-    expect:
-      feasible: true
-
-  # A solve, with the options of `archinfer solve`: some feasible model must, or none may, have
-  # these values together.
-  - name: What 750 tokens/s on 88 wafers leaves open
-    solve:
-      hardware: wse-3
-      nodes: 88
-      tokens_per_second: 750
-      weights: fp8
-    expect:
-      contains: {{total: 3T, active: 150B}}
-      excludes: {{total: 4T}}
-
-  # A hardware profile that must be valid.
-  - name: The profile is valid
-    lint: wse-3
-"""
-
 
 class Format(StrEnum):
     """Output formats."""
@@ -139,6 +88,14 @@ def _show(report: Report, output: Format, linted: list[str]) -> None:
         print_document(told.document(report))
 
 
+def example(name: str) -> str:
+    """A commented check file that is to be called `name`."""
+    from importlib.resources import files
+
+    shipped = files("archinfer") / "data" / "checks-example.yaml"
+    return shipped.read_text(encoding="utf-8").replace("FILE", name)
+
+
 def _write_example(files: list[str]) -> None:
     import os
 
@@ -149,5 +106,5 @@ def _write_example(files: list[str]) -> None:
         raise InputError(f"--init writes one file, found {len(files)} names")
     path = files[0] if files else EXAMPLE_NAME
     check_target("--init", path)
-    write(path, EXAMPLE.format(name=os.path.basename(path)).encode(), replace=False)
+    write(path, example(os.path.basename(path)).encode(), replace=False)
     typer.echo(f"{path}: written; now run archinfer check {path}")

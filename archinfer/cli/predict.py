@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -43,12 +44,9 @@ def predict(
     --total 1.6T --active 48B, perhaps with --layers. Several contexts or numbers of users, as
     --context 8k,32k --users 1,8,32, give a table with what fits at most.
     """
-    from dataclasses import replace
-
-    from archinfer.api.serving import TOTALS_OR_MODEL, loads, served
+    from archinfer.api.serving import loads, served
     from archinfer.api.solving import machine
     from archinfer.cli.output import Answer, check_targets, show, warn
-    from archinfer.errors import InputError
     from archinfer.report import predict as report
     from archinfer.report import sweep
     from archinfer.report.predict_chart import predict_chart
@@ -57,31 +55,14 @@ def predict(
     profile, overrides = machine(asked["hardware"], asked["set"])
     swept = [(load, served(profile, asked["nodes"], load)) for load in loads(asked)]
     deployment = swept[0][1]
-    if models and any(asked[name] is not None for name in ("total", "active", "layers")):
-        raise InputError(TOTALS_OR_MODEL)
-    rows: list[Row] = []
-    if models:
-        if models.count("-") > 1:
-            raise InputError("standard input (-) holds one config: name it once")
-        if len(swept) > 1 and "-" in models:
-            raise InputError("standard input (-) is read once: give a file for a sweep")
-        rows = [_known(name, profile, one) for name in models for _, one in swept]
-        timed = [change for change in overrides if not change.startswith(NO_TIME)]
-        if timed and _changes_nothing(rows, asked["hardware"]):
-            warn(f"{'; '.join(timed)}: no speed changes, something else sets the time")
-    elif asked["total"] is not None:
-        rows = [_totals(load, profile, one) for load, one in swept]
-    else:
-        raise InputError("name a model (archinfer models list), a config.json, or give --total")
-    fitted_law = profile.speculation is not None
-    if asked["speculation"] is None and not deployment.draft_tokens and fitted_law:
-        assumed = f"{deployment.accepted_low:g} to {deployment.accepted_high:g}"
-        fitted = (
-            f"{assumed} accepted tokens a pass are the default of this command; speeds "
-            f"published for {profile.name} fit {profile.accepted_low:g} to "
-            f"{profile.accepted_high:g}, more the slower a model is without (archinfer validate): "
-            "--speculation sets them"
-        )
+    _check_models(models, asked, len(swept))
+    rows = [_known(name, profile, one) for name in models or () for _, one in swept]
+    timed = [change for change in overrides if not change.startswith(NO_TIME)]
+    if rows and timed and _changes_nothing(rows, asked["hardware"]):
+        warn(f"{'; '.join(timed)}: no speed changes, something else sets the time")
+    rows = rows or [_totals(load, profile, one) for load, one in swept]
+    if asked["speculation"] is None and not deployment.draft_tokens and profile.speculation:
+        fitted = _fitted_speculation(profile, deployment)
         rows = [replace(row, notes=(*row.notes, fitted)) for row in rows]
     for message in dict.fromkeys(f"{r.name}: {warning}" for r in rows for warning in r.warnings):
         warn(message)
@@ -95,6 +76,30 @@ def predict(
         else None,
     )
     show(answer, form, explain=explain, plot=plot, report=report_file)
+
+
+def _check_models(models: list[str] | None, asked: dict[str, Any], loads: int) -> None:
+    """Refuse no model at all, one that is said twice, and one that can be read only once."""
+    from archinfer.api.serving import TOTALS_OR_MODEL
+    from archinfer.errors import InputError
+
+    if models and any(asked[name] is not None for name in ("total", "active", "layers")):
+        raise InputError(TOTALS_OR_MODEL)
+    if models and models.count("-") > 1:
+        raise InputError("standard input (-) holds one config: name it once")
+    if models and loads > 1 and "-" in models:
+        raise InputError("standard input (-) is read once: give a file for a sweep")
+    if not models and asked["total"] is None:
+        raise InputError("name a model (archinfer models list), a config.json, or give --total")
+
+
+def _fitted_speculation(profile: Hardware, deployment: Deployment) -> str:
+    return (
+        f"{deployment.accepted_low:g} to {deployment.accepted_high:g} accepted tokens a pass are "
+        f"the default of this command; speeds published for {profile.name} fit "
+        f"{profile.accepted_low:g} to {profile.accepted_high:g}, more the slower a model is "
+        "without (archinfer validate): --speculation sets them"
+    )
 
 
 def _changes_nothing(rows: list[Row], hardware: str) -> bool:

@@ -15,7 +15,7 @@ from archinfer.errors import InputError
 from archinfer.fitting.cases import Case
 from archinfer.fitting.fit import Fit
 from archinfer.hardware.figures import KEYS
-from archinfer.hardware.schema import with_borrowed
+from archinfer.hardware.reading import with_borrowed
 from archinfer.models.shape import Number
 from archinfer.physics.decode import decode_time
 from archinfer.physics.speculation import speculative_time

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, get_type_hints
+from typing import Annotated, Final, Literal, get_args, get_type_hints
 
 from archinfer import units
 from archinfer.arrays import Number
@@ -20,8 +20,9 @@ from archinfer.record import Record
 USUAL_SOFTWARE = "usual"
 """Name of the software whose speeds the constants of a profile describe."""
 
-NUMBER_FORMATS: Final = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4", "int4")
+NumberFormat = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]
 """Number formats that may have a peak of their own."""
+NUMBER_FORMATS: Final[tuple[str, ...]] = get_args(NumberFormat)
 
 SYNC: Final = "scale_up.sync_latency"
 PEAK: Final = "compute.peak."

@@ -21,7 +21,7 @@ from archinfer.arrays import FloatArray, Number
 from archinfer.errors import InputError, UnitError, UnknownNameError
 from archinfer.hardware.figures import KEYS, PEAK, SYNC, Figure, Node, key_of
 from archinfer.hardware.speculation_law import SpeculationLaw
-from archinfer.record import Record, as_record
+from archinfer.record import Record, keyed
 
 if TYPE_CHECKING:
     from archinfer.hardware.schema import Profile
@@ -30,6 +30,7 @@ _SAME_UNITS: Final = {"mxfp8": "fp8", "mxfp4": "fp4", "nvfp4": "fp4"}
 _WIDER: Final = ("bf16", "fp16", "tf32", "fp32", "fp64")
 
 
+@keyed
 class SoftwareFactor(NamedTuple):
     """How much faster one software is than the usual one on the same machine."""
 
@@ -38,10 +39,6 @@ class SoftwareFactor(NamedTuple):
     """its speed over that of the usual software"""
     log_sd: float
     """standard deviation of its natural logarithm"""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
-        return as_record(cls, handler)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +156,7 @@ class Hardware(Node):
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Hardware:
         """A profile from a file; raises FileError where it is wrong."""
-        from archinfer.hardware.schema import read_profile
+        from archinfer.hardware.reading import read_profile
 
         return cls.from_profile(read_profile(path), origin=os.fspath(path))
 
@@ -280,26 +277,19 @@ class Hardware(Node):
             InputError: the hardware has no such figure (the clock of a GPU).
         """
         plain = name.removeprefix("constants.")
-        peak = plain.removeprefix(PEAK)
-        changes: dict[str, Any] = {}
-        value: float | tuple[tuple[float, float], ...]
         key = key_of(plain)
         try:
             number = key.read(text)
         except UnitError as error:
             raise UnitError(f"{plain}: found {text!r}, {error}") from None
-        value = number
+        value: float | tuple[tuple[float, float], ...] = number
+        changes: dict[str, Any] = {key.attribute: number}
         if plain == SYNC:
             value = ((1.0, 0.0), (2.0, number))
-            changes = {
-                "sync_group_sizes": (1.0, 2.0),
-                "sync_latency_s": (0.0, number),
-            }
+            changes = {"sync_group_sizes": (1.0, 2.0), "sync_latency_s": (0.0, number)}
         elif plain.startswith(PEAK):
-            peaks = dict(self.peaks_flops) | {peak: number}
+            peaks = dict(self.peaks_flops) | {plain.removeprefix(PEAK): number}
             changes = {"peaks_flops": tuple(peaks.items())}
-        else:
-            changes = {key.attribute: number}
         if key.only not in (None, self.execution):
             raise InputError(f"{plain}: {self.name} is {self.execution} and has no such figure")
         figure = Figure(plain, value, key.dimension, "set by hand")
@@ -318,9 +308,9 @@ class Hardware(Node):
     @property
     def provenance(self) -> tuple[Figure, ...]:
         """Every figure with its source; its `log_sd` that of the joint covariance, if fitted."""
-        names, _, covariance = self.constants() if self.covariance_names else ((), None, None)
-        if covariance is None:
+        if not self.covariance_names:
             return self.figures
+        names, _, covariance = self.constants()
         joint = dict(zip(names, np.sqrt(np.diag(covariance)), strict=True))
         return tuple(
             dataclasses.replace(f, log_sd=float(joint.get(f.key, f.log_sd))) for f in self.figures
@@ -329,11 +319,8 @@ class Hardware(Node):
     @property
     def covariance(self) -> Covariance | None:
         """joint covariance of logarithms, if fitted"""
-        return (
-            Covariance(self.covariance_names, self.log_covariance)
-            if self.covariance_names
-            else None
-        )
+        names = self.covariance_names
+        return Covariance(names, self.log_covariance) if names else None
 
 
 @dataclass(frozen=True, slots=True)

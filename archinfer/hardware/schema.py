@@ -1,4 +1,4 @@
-"""The hardware profile as YAML: its pydantic model, and the checks that span several keys.
+"""The hardware profile as YAML: its pydantic model; `hardware.reading` reads files.
 
 Each figure is a mapping `{value: "44 GB", source: "...", log_sd: 0.1, note: "..."}`; value and
 source are required, because a figure without a source is of no use to anybody.
@@ -6,23 +6,21 @@ source are required, because a figure without a source is of no use to anybody.
 
 from __future__ import annotations
 
-import copy
-import os
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import cache
-from importlib import resources
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
-import numpy as np
 from pydantic import BaseModel, Field, create_model
 
-from archinfer import files, strict
 from archinfer.asking import ACCEPTED_MOST
-from archinfer.errors import nearest
-from archinfer.files import Document
 from archinfer.hardware.calibrated import Calibration, LogSd, Prefill
-from archinfer.hardware.figures import KEYS, SYNC, TABLES, USUAL_SOFTWARE, Figure, key_of
+from archinfer.hardware.figures import (
+    KEYS,
+    SYNC,
+    TABLES,
+    Figure,
+    NumberFormat,
+    key_of,
+)
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.strict import (
     NAME_MOST,
@@ -33,7 +31,6 @@ from archinfer.strict import (
     quantity_schema,
 )
 
-NumberFormat = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]
 GroupSize = Annotated[int, Field(ge=1)]
 
 
@@ -72,16 +69,14 @@ class Accepted(StrictModel):
     note: Text | None = None
 
 
-def _section(name: str, text: str, prefix: str, last: bool = False, **others: Any) -> Any:
-    """The model of a section: the figures of the table that begin with `prefix`, and others.
-
-    The others come between those that must be there and those that may, or `last`.
-    """
+def _section(section: str, text: str, last: bool = False, **others: Any) -> Any:
+    """A section: its figures of the table, and others before the optional ones, or `last`."""
+    prefix = "" if section == "constants" else section
     fields: dict[str, Any] = {}
     optional: dict[str, Any] = {}
     for key, figure in KEYS.items():
-        section, _, plain = key.rpartition(".")
-        if key == "power" or section != prefix:
+        before, _, plain = key.rpartition(".")
+        if key == "power" or before != prefix:
             continue
         number: Any = Annotated[float, _read(key)]
         kind: Any = Uncertain[number] if figure.uncertain else Exact[number]
@@ -90,6 +85,7 @@ def _section(name: str, text: str, prefix: str, last: bool = False, **others: An
         else:
             fields[plain] = (kind, ...)
     fields |= (optional | others) if last else (others | optional)
+    name = section.title().replace("_", "")
     return create_model(name, __base__=StrictModel, __doc__=text, **fields)
 
 
@@ -105,32 +101,27 @@ if TYPE_CHECKING:
 else:
     _PEAKS = dict[NumberFormat, Exact[Annotated[float, _read("compute.peak")]]]
     _TIMES = Annotated[dict[GroupSize, Annotated[float, _read(SYNC)]], Field(min_length=1)]
-    Memory = _section("Memory", "Memory of one node.", "memory")
+    Memory = _section("memory", "Memory of one node.")
     Compute = _section(
-        "Compute",
-        "Arithmetic of one node: peaks by number format; cores and clock of spatial hardware.",
         "compute",
+        "Arithmetic of one node: peaks by number format; cores and clock of spatial hardware.",
         peak=(Annotated[_PEAKS, Field(min_length=1)], ...),
     )
     Fabric = _section(
-        "Fabric",
-        "The network of cores on one node: cycles of a hop and of a dependent step.",
-        "fabric",
+        "fabric", "The network of cores on one node: cycles of a hop and of a dependent step."
     )
-    Link = _section("Link", "From node to node along a pipeline.", "link")
+    Link = _section("link", "From node to node along a pipeline.")
     ScaleUp = _section(
-        "ScaleUp",
-        "The nodes that share a fast network: how many, how fast, and the time of an all-reduce.",
         "scale_up",
+        "The nodes that share a fast network: how many, how fast, and the time of an all-reduce.",
         last=True,
         sync_latency=(Exact[_TIMES], ...),
     )
-    Price = _section("Price", "What one node costs.", "price")
-    Energy = _section("Energy", "What one node draws: idle, and by what it does.", "energy")
+    Price = _section("price", "What one node costs.")
+    Energy = _section("energy", "What one node draws: idle, and by what it does.")
     Constants = _section(
-        "Constants",
+        "constants",
         "Constants of the cost model that no datasheet gives.",
-        "",
         accepted_tokens_per_pass=(Accepted, ...),
     )
 
@@ -208,104 +199,35 @@ class Profile(StrictModel):
 
     def figures(self) -> Iterator[Figure]:
         """Every figure, in the order of the file format."""
-        for section in ("memory", "compute", "fabric", "link", "scale_up"):
-            group: BaseModel | None = getattr(self, section)
-            if group is not None:
-                yield from _figures(group, f"{section}.")
-        if self.power is not None:
-            yield _one("power", self.power)
-        for name in ("price", "energy"):
-            if getattr(self, name) is not None:
-                yield from _figures(getattr(self, name), f"{name}.")
-        yield from _figures(self.constants, "")
+        for section in (
+            "memory", "compute", "fabric", "link", "scale_up", "power", "price", "energy",
+            "constants",
+        ):  # fmt: skip
+            found = getattr(self, section)
+            if isinstance(found, Exact):
+                yield _one(section, found)
+            elif found is not None:
+                yield from _figures(found, "" if section == "constants" else f"{section}.")
 
     def joint_covariance(self) -> tuple[tuple[str, ...], tuple[tuple[float, ...], ...]]:
         """Names and covariance matrix; both empty where the file gives none."""
         if self.covariance is None:
             return (), ()
         names = tuple(name.removeprefix("constants.") for name in self.covariance.names)
-        return names, tuple(tuple(row) for row in self.covariance.log_covariance)
+        return names, tuple(map(tuple, self.covariance.log_covariance))
 
     def speculation_law(self) -> SpeculationLaw | None:
         """Speculative decoding as fitted; None where the file has none."""
-        s = self.speculation
-        if s is None:
+        if self.speculation is None:
             return None
+        law = dict(self.speculation)
+        draft = law.pop("draft_time")
         return SpeculationLaw(
-            acceptance=s.acceptance,
-            acceptance_logit_sd=s.acceptance_logit_sd,
-            draft_time_s=s.draft_time.value,
-            draft_time_log_sd=s.draft_time.log_sd,
-            probability=s.probability,
-            spread_log_sd=s.spread,
-            source=s.source,
+            draft_time_s=draft.value,
+            draft_time_log_sd=draft.log_sd,
+            spread_log_sd=law.pop("spread"),
+            **law,
         )
-
-
-def read_profile(path: str | os.PathLike[str]) -> Profile:
-    """Reads and checks one profile.
-
-    Raises:
-        FileError: with line, key, found and expected.
-    """
-    return profile_of(files.load(path))
-
-
-@cache
-def _sets() -> dict[str, Any]:
-    """Constants by kind of machine (`archinfer/data/constants.yaml`)."""
-    with resources.as_file(resources.files("archinfer") / "data" / "constants.yaml") as path:
-        found: dict[str, Any] = files.load(path).data
-    return found
-
-
-def with_borrowed(document: Document) -> Document:
-    """The document with what its `like` set says wherever it says nothing itself."""
-    name = document.data.get("like") if isinstance(document.data, dict) else None
-    if not isinstance(name, str):
-        return document
-    if name not in _sets():
-        guess = nearest(name, _sets())
-        hint = f"; did you mean {guess!r}?" if guess else f" (known: {', '.join(_sets())})"
-        raise document.error(("like",), f"key 'like': unknown set of constants {name!r}{hint}")
-    data = copy.deepcopy(document.data)
-    data.setdefault("constants", {})
-    taken = [
-        key
-        for section, figures in _sets()[name].items()
-        if section != "covariance"
-        for key in _borrow(data.get(section), section, figures)
-    ]
-    if "covariance" not in data:
-        data["covariance"] = _part_of(_sets()[name]["covariance"], taken)
-    return replace(document, data=data)
-
-
-def _borrow(own: Any, section: str, figures: dict[str, Any]) -> Iterator[str]:
-    """Puts figures in a section of a profile that lacks them; yields the names of these."""
-    if not isinstance(own, dict):
-        return
-    for key, figure in figures.items():
-        if key not in own:
-            own[key] = copy.deepcopy(figure)
-            yield key if section == "constants" else f"{section}.{key}"
-
-
-def _part_of(covariance: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """The rows and columns of a covariance that belong to `names`."""
-    kept = [i for i, name in enumerate(covariance["names"]) if name in names]
-    rows = [[covariance["log_covariance"][i][j] for j in kept] for i in kept]
-    return covariance | {"names": [covariance["names"][i] for i in kept], "log_covariance": rows}
-
-
-def profile_of(document: Document) -> Profile:
-    """Checks one profile; raises FileError."""
-    document = with_borrowed(document)
-    profile = strict.validate(document, Profile)
-    _check_execution(profile, document)
-    _check_values(profile, document)
-    _check_covariance(profile, document)
-    return profile
 
 
 def _figures(group: BaseModel, prefix: str) -> Iterator[Figure]:
@@ -327,97 +249,3 @@ def _one(key: str, found: Exact[Any] | Accepted) -> Figure:
         value = tuple(sorted((float(size), seconds) for size, seconds in value.items()))
     log_sd = found.log_sd if isinstance(found, Uncertain) else 0.0
     return Figure(key, value, key_of(key).dimension, found.source, log_sd, note)
-
-
-def _check_execution(profile: Profile, document: Document) -> None:
-    """Figures of one kind of hardware are there, and those of the other are not.
-
-    A section all of whose figures are of one kind is needed, or foreign, as a whole.
-    """
-    if profile.execution == "spatial" and profile.link is None:
-        raise document.error(("link",), "missing key 'link'; execution spatial needs it")
-    checked: set[tuple[str, ...]] = set()
-    for key, figure in KEYS.items():
-        place = _place(key)
-        section = [k.only for k in (KEYS | TABLES).values() if _place(k.name)[0] == place[0]]
-        if len(set(section)) == 1:
-            place = place[:1]
-        if figure.only is None or place in checked:
-            continue
-        checked.add(place)
-        there = _at(profile, place) is not None
-        name, execution = ".".join(place), profile.execution
-        if there and figure.only != execution:
-            raise document.error(place, f"key {name!r} has no meaning for {execution} execution")
-        if not there and execution == figure.only == "spatial":
-            within = f" in {place[0]!r}" if len(place) > 1 else ""
-            raise document.error(
-                place, f"missing key {place[-1]!r}{within}; execution {execution} needs it"
-            )
-
-
-def _check_values(profile: Profile, document: Document) -> None:
-    accepted: Accepted = _at(profile, ("constants", "accepted_tokens_per_pass"))
-    if accepted.low > accepted.high:
-        raise document.error(
-            ("constants", "accepted_tokens_per_pass", "low"),
-            f"key 'constants.accepted_tokens_per_pass.low': found {accepted.low:g}, "
-            f"expected at most high = {accepted.high:g}",
-        )
-    if USUAL_SOFTWARE in (profile.software or {}):
-        raise document.error(
-            ("software", USUAL_SOFTWARE),
-            f"key 'software': {USUAL_SOFTWARE!r} is the software that the constants describe; "
-            "expected the name of another",
-        )
-    for figure in profile.figures():
-        zero = figure.value == 0.0
-        if zero and figure.log_sd > 0.0:
-            place = _place(figure.key)
-            raise document.error(
-                (*place, "log_sd"),
-                f"key '{'.'.join(place)}.log_sd': found {figure.log_sd:g}, expected 0: "
-                f"a value of zero has no logarithm",
-            )
-
-
-def _check_covariance(profile: Profile, document: Document) -> None:
-    found = profile.covariance
-    if found is None:
-        return
-    names, rows = profile.joint_covariance()
-    present = {figure.key for figure in profile.figures()}
-    known = [key for key, spec in KEYS.items() if key in present and spec.uncertain]
-    for i, name in enumerate(names):
-        where = ("covariance", "names", i)
-        if name not in known:
-            guess = nearest(name, known)
-            hint = f"; did you mean {guess!r}?" if guess else f" (known: {', '.join(known)})"
-            raise document.error(where, f"key 'covariance.names': unknown constant {name!r}{hint}")
-        if name in names[:i]:
-            raise document.error(where, f"key 'covariance.names': {name!r} is named twice")
-    place = ("covariance", "log_covariance")
-    size = len(names)
-    fault = f"key 'covariance.log_covariance': expected {size} rows of {size} numbers"
-    if len(rows) != size or any(len(row) != size for row in rows):
-        raise document.error(place, f"{fault}, found {len(rows)} of {[len(r) for r in rows][:9]}")
-    matrix = np.asarray(rows)
-    scale = np.abs(matrix).max()
-    if not np.allclose(matrix, matrix.T, rtol=1e-6, atol=1e-9 * scale):
-        raise document.error(place, "key 'covariance.log_covariance': expected a symmetric matrix")
-    if np.linalg.eigvalsh(matrix).min() < -1e-6 * scale:
-        raise document.error(
-            place, "key 'covariance.log_covariance': expected a positive semidefinite matrix"
-        )
-
-
-def _place(key: str) -> tuple[str, ...]:
-    parts = tuple(key.split("."))
-    return parts if len(parts) > 1 or key == "power" else ("constants", key)
-
-
-def _at(profile: Profile, place: tuple[str, ...]) -> Any:
-    found: Any = profile
-    for part in place:
-        found = getattr(found, part, None)
-    return found

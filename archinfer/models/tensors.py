@@ -19,6 +19,7 @@ from typing import Any
 
 from archinfer.errors import FileError
 from archinfer.models.architecture import Architecture
+from archinfer.models.configfile import read_json_object
 from archinfer.models.formats import weight_format
 from archinfer.models.storage import Storage
 
@@ -172,8 +173,6 @@ def _guess(stored: Storage) -> Storage:
 
 def index_total(path: Path) -> float | None:
     """`total_size` of a safetensors index, None where it states none."""
-    from archinfer.models.configfile import read_json_object
-
     metadata = read_json_object(str(path), most_bytes=HEADER_MOST_BYTES).get("metadata")
     size: Any = metadata.get("total_size") if isinstance(metadata, Mapping) else None
     good = isinstance(size, int | float) and not isinstance(size, bool) and 0 < size < 1e16

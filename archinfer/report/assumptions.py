@@ -10,7 +10,7 @@ from archinfer.report.posterior import speculation_text
 from archinfer.solver.answer import Answer
 from archinfer.solver.question import Question
 from archinfer.units import format_quantity
-from archinfer.words import compact, counted, span
+from archinfer.words import compact, counted, gain, load
 
 OPEN = (0.0, math.inf)
 
@@ -30,17 +30,15 @@ def headline(question: Question) -> str:
 def assumptions(answer: Answer) -> str:
     """What was assumed, in one paragraph."""
     q = answer.question
-    low, high = q.speculation
-    gain = f"{span(low, high)} accepted token{'' if low == high == 1 else 's'} a pass"
+    gained = gain(*q.speculation)
     if answer.posterior is not None:
-        gain = f"{gain} {speculation_text(answer.posterior)}".rstrip()
+        gained = f"{gained} {speculation_text(answer.posterior)}".rstrip()
     drawn = " in the region, unknown in the probabilities" if answer.posterior is not None else ""
     parts = [
-        f"{q.context_tokens:,} tokens of context, {counted(q.concurrency, 'user')}, "
-        f"{q.rules.text}{drawn}",
+        f"{load(q.context_tokens, q.concurrency)}, {q.rules.text}{drawn}",
         f"weights {', '.join(q.weights)}",
         f"{q.kv} KV cache",
-        gain,
+        gained,
         *_software(q),
         "physics only"
         if q.habits is None

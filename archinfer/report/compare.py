@@ -7,7 +7,7 @@ from typing import Any
 
 from archinfer.forward.compare import Entry
 from archinfer.report import document as doc
-from archinfer.words import compact, counted, span, speeds
+from archinfer.words import compact, gain, load, speeds
 
 FEW = 4
 """Most machines whose software and overlaps are named one by one under the table."""
@@ -87,12 +87,10 @@ def _cells(entry: Entry) -> list[str | doc.Cell]:
 def _reading(entry: Entry) -> str:
     """What was assumed, and what the columns mean."""
     asked = entry.prediction.deployment
-    gain = span(asked.accepted_low, asked.accepted_high)
     nodes = "Nodes as asked" if asked.nodes is not None else FEWEST
     return (
-        f"{nodes}; {asked.context_tokens:,} tokens of context, "
-        f"{counted(asked.concurrency, 'user')}, {gain} accepted "
-        f"token{'' if gain == '1' else 's'} a pass. tp x pp: nodes that share a layer x "
+        f"{nodes}; {load(asked.context_tokens, asked.concurrency)}, "
+        f"{gain(asked.accepted_low, asked.accepted_high)}. tp x pp: nodes that share a layer x "
         "pipeline stages; full: of the fullest node's usable memory; ceiling: the fastest on "
         "any number of nodes, on how many, and the largest term of its time."
     )

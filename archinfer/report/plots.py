@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import textwrap
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from archinfer.errors import InputError
 from archinfer.report.chart import (
@@ -46,8 +50,6 @@ def check(path: str) -> None:
             f"found {path!r}"
         )
     check_target("--plot", path)
-    from importlib.util import find_spec
-
     if find_spec("matplotlib") is None:
         raise InputError(
             "--plot needs matplotlib: pip install 'archinfer[plot]', or '.[plot]' in a checkout"
@@ -61,8 +63,6 @@ def save(chart: Chart, path: str) -> None:
         InputError: as `check`, or the file cannot be written.
     """
     check(path)
-    import io
-
     import matplotlib
 
     made = figure(chart)
@@ -203,7 +203,6 @@ def _words(axes: Any, note: Note, size: float) -> None:
 
 
 def _cells(made: Any, axes: Any, mark: Cells, size: float) -> None:
-    import numpy as np
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import BoundaryNorm, ListedColormap
 

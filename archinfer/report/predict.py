@@ -22,7 +22,7 @@ from archinfer.report.predict_model import (
     time_table,
 )
 from archinfer.report.sources import provenance
-from archinfer.words import compact, counted, seconds, size, span, speed, speeds
+from archinfer.words import compact, counted, gain, load, seconds, size, speed, speeds
 
 
 def record(rows: list[Row], hardware: Hardware, overrides: tuple[str, ...]) -> Predictions:
@@ -130,11 +130,10 @@ def _sentence(row: Row) -> str:
 def assumptions(row: Row, overrides: tuple[str, ...]) -> str:
     """What was assumed, in one paragraph."""
     asked = row.result.deployment
-    low, high = asked.accepted_low, asked.accepted_high
     parts = [
-        f"{asked.context_tokens:,} tokens of context, {counted(asked.concurrency, 'user')}",
+        load(asked.context_tokens, asked.concurrency),
         f"{asked.kv} KV cache",
-        f"{span(low, high)} accepted token{'' if low == high == 1 else 's'} a pass",
+        gain(asked.accepted_low, asked.accepted_high),
         *(f"{change} (set by hand)" for change in overrides),
     ]
     return "; ".join(parts) + "."

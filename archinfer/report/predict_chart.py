@@ -12,7 +12,7 @@ from archinfer.forward.prediction import Prediction
 from archinfer.physics.terms import TERMS
 from archinfer.report import chart
 from archinfer.report.sources import caption
-from archinfer.words import compact, counted, seconds, span
+from archinfer.words import compact, counted, gain, seconds
 
 TERM_STYLES = {
     "weights": ("blue", ""),
@@ -141,7 +141,7 @@ def speeds_panel(rows: Sequence[Named]) -> chart.Panel:
     asked = rows[0].result.deployment
     series = [("without speculation", "blue", "circle", [row.plain_speed for row in rows])]
     if asked.accepted_high > 1.0:
-        told = f"{span(asked.accepted_low, asked.accepted_high)} accepted tokens a pass"
+        told = gain(asked.accepted_low, asked.accepted_high)
         series.append((told, "red", "square", [row.speed for row in rows]))
     for k, (label, colour, marker, speeds) in enumerate(series):
         shift = 0.14 * (2 * k + 1 - len(series))

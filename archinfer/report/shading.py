@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from archinfer.asking import OPEN
 from archinfer.inference.posterior import Posterior
 from archinfer.models.shape import FloatArray
 from archinfer.report.chart import CIVIDIS, Axis, Cells
 from archinfer.solver.outline import Outline, speed_grid
-from archinfer.solver.question import ANY
 from archinfer.solver.region import Region
 from archinfer.words import compact
 
@@ -84,7 +84,7 @@ def density_cells(posterior: Posterior, x: Axis, y: Axis) -> Cells:
         low, high = clipped(limits, axis)
         first, last = extent(values, weights)
         low, high = max(low, first), min(high, last)
-        edges.append(np.geomspace(low, max(high, 1.001 * low), 37 if limits == ANY else 19))
+        edges.append(np.geomspace(low, max(high, 1.001 * low), 37 if limits == OPEN else 19))
     mass, _, _ = np.histogram2d(active, total, bins=(edges[0], edges[1]), weights=weights)
     there = _hull(mass > 0.0)
     for _ in range(2):

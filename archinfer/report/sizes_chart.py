@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from archinfer.asking import OPEN
 from archinfer.models import catalogue
 from archinfer.models.shape import FloatArray
 from archinfer.report import chart
@@ -16,7 +17,6 @@ from archinfer.report.shading import clipped, density_cells, speed_cells, union
 from archinfer.solver.answer import Answer
 from archinfer.solver.drawn import kinds
 from archinfer.solver.outline import Outline, outlines
-from archinfer.solver.question import ANY
 from archinfer.words import compact
 
 NAMED = 9
@@ -65,7 +65,7 @@ def sizes_panel(answer: Answer) -> chart.Panel:
     notes += _side_notes(corners, left, right, y)
     marks += _catalogue_marks(x, y, notes)
     marks += notes
-    if question.total != ANY or question.active != ANY:
+    if question.total != OPEN or question.active != OPEN:
         box = clipped(question.active, x), clipped(question.total, y)
         marks.append(chart.Box(*box, "what you said is known"))
     text = (

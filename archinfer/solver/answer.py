@@ -213,17 +213,17 @@ def answer(question: Question, architectures: int = 8) -> Answer:
 
 
 def _ranges(region: Region) -> dict[Quantity, Interval]:
-    low_a, high_a = int(np.argmin(region.active_low)), int(np.argmax(region.active_high))
-    low_n, high_n = int(np.argmin(region.total_low)), int(np.argmax(region.total_high))
+    def interval(name: str) -> Interval:
+        low, high = getattr(region, f"{name}_low"), getattr(region, f"{name}_high")
+        first, last = int(np.argmin(low)), int(np.argmax(high))
+        return Interval(
+            Bound(float(low[first]), str(getattr(region, f"{name}_low_by")[first])),
+            Bound(float(high[last]), str(getattr(region, f"{name}_high_by")[last])),
+        )
+
     return {
-        "total_params": Interval(
-            Bound(float(region.total_low[low_n]), str(region.total_low_by[low_n])),
-            Bound(float(region.total_high[high_n]), str(region.total_high_by[high_n])),
-        ),
-        "active_params": Interval(
-            Bound(float(region.active_low[low_a]), str(region.active_low_by[low_a])),
-            Bound(float(region.active_high[high_a]), str(region.active_high_by[high_a])),
-        ),
+        "total_params": interval("total"),
+        "active_params": interval("active"),
         "layers": _layers(region),
         "nodes": _nodes(region),
     }
@@ -289,24 +289,10 @@ def _blocking(question: Question, opens: Callable[[Question], bool]) -> str:
 
 def _by_weights(region: Region) -> dict[str, dict[Quantity, Ends]]:
     rows: dict[str, dict[Quantity, Ends]] = {}
+    fewest, most = region.question.nodes
     for position, name in enumerate(region.question.weights):
         mine = region.slices.weights == position
-        if not mine.any():
-            continue
-        layers, nodes = region.slices.layers[mine], region.slices.nodes[mine]
-        rows[name] = {
-            "total_params": Ends(
-                float(region.total_low[mine].min()),
-                float(region.total_high[mine].max()),
-            ),
-            "active_params": Ends(
-                float(region.active_low[mine].min()),
-                float(region.active_high[mine].max()),
-            ),
-            "layers": Ends(float(layers.min()), float(layers.max())),
-            "nodes": Ends(
-                float(max(nodes.min(), region.question.nodes[0])),
-                float(region.question.nodes[1]),
-            ),
-        }
+        if mine.any():
+            used = float(max(region.slices.nodes[mine].min(), fewest))
+            rows[name] = {**spans(region, mine), "nodes": Ends(used, float(most))}
     return rows

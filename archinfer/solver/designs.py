@@ -195,26 +195,23 @@ def evaluate(
         weights: weight format.
         outside_bits: bits of embedding and head; None: those of the format.
     """
-    hardware = question.hardware
-    shape = architecture.shape()
     count = architecture.parameters()
     depth, per_stage, group = placements(question, np.array([float(architecture.layers)]))
-    mapping = Placement(per_stage, group)
     n = len(depth)
     candidate = Candidate(
         question,
         np.full(n, float(count.total)),
         np.full(n, float(count.active)),
         depth,
-        mapping,
+        Placement(per_stage, group),
         weight_format(weights).bits,
         outside_bits,
-        shape,
+        architecture.shape(),
         weights_only=weight_format(weights).weights_only,
     )
     slack = {k: np.broadcast_to(v, (n,)) for k, v in slacks(candidate).items()}
     time = candidate.time
-    speeds = speed_range(hardware, time, *question.speculation)
+    speeds = speed_range(question.hardware, time, *question.speculation)
     worst = np.min(np.stack(list(slack.values())), axis=0)
     order = np.lexsort((np.broadcast_to(time.total, (n,)), worst < 0.0))
 

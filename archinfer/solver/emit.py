@@ -13,11 +13,12 @@ from typing import Any
 from archinfer.errors import ArchinferError, FileError, InputError
 from archinfer.hardware.profile import Hardware, profile_folder
 from archinfer.models.architecture import Architecture, Attention, DenseMLP, LatentAttention, MoE
+from archinfer.models.configfile import read_json_object
 from archinfer.models.formats import weight_format
 from archinfer.models.huggingface import from_config
 from archinfer.solver.designs import Design
 from archinfer.solver.question import Question
-from archinfer.words import counted, size, speed
+from archinfer.words import compact, counted, size, speed
 from archinfer.writing import write_all
 
 MARK = "_archinfer"
@@ -200,8 +201,6 @@ def predict_arguments(design: Design, question: Question, path: str) -> list[str
 
 
 def _name(design: Design) -> str:
-    from archinfer.words import compact
-
     total, active = compact(design.total_params), compact(design.active_params)
     layers = design.architecture.layers
     return f"{total}-a{active}-l{layers}-{design.weights}".lower().replace(",", "")
@@ -274,8 +273,6 @@ def _readme(design: Design, question: Question, about: dict[str, Any]) -> str:
 
 
 def _refuse_foreign(path: Path) -> None:
-    from archinfer.models.configfile import read_json_object
-
     if not os.path.lexists(path):
         beside = path.with_name("README.md")
         if os.path.lexists(beside):

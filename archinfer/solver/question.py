@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from archinfer.asking import NODES_MOST, Range, check_accepted
+from archinfer.asking import NODES_MOST, OPEN, Range, check_accepted
 from archinfer.errors import InputError, UnknownNameError
 from archinfer.hardware.figures import USUAL_SOFTWARE
 from archinfer.hardware.profile import Hardware
 from archinfer.models.family import FamilyRules, Habits, attention_rule
 from archinfer.models.formats import kv_format, weight_format
 from archinfer.physics.mapping import Layout
-
-ANY: Range = (0.0, float("inf"))
 
 POINT_TOLERANCE = 0.025
 """A single figure for total or active parameters stands for all that round to it: +-2.5 %."""
@@ -45,59 +43,49 @@ def what_rounds_to(limits: Range) -> Range:
 
 @dataclass(frozen=True)
 class Question:
-    """One question to the solver.
-
-    Attributes:
-        hardware: the profile.
-        nodes: fewest and most nodes that are there.
-        nodes_known: `nodes` was asked for; False: it only says where the search ends.
-        tokens_per_s: speed of one user.
-        observed: the speed was measured, so a model that is too fast is excluded as well;
-            otherwise it is a target to reach.
-        context_tokens, concurrency: context and users whose KV caches must fit.
-        context_known: the context was asked for; False: the posterior draws it.
-        weights: weight formats to consider.
-        kv: KV-cache format.
-        rules: the family of models.
-        speculation: range of tokens gained per pass.
-        habits: ranges of what is built, or None for physics alone.
-        total, active, layers: what is known of the model.
-        throughput_tokens_per_s: total speed over all users to reach, or None.
-        power_w, price_per_hour: most that may be spent, or None.
-        confidence_z: standard normal quantile at which a target must hold (0: central).
-        disabled: names of constraints left out (used to find out which one binds).
-        layout: a forced mapping, or None.
-        overrides: figures of the profile that the user has changed, as "key = value".
-        calibration: file whose measured figures the hardware and the rules hold, or None.
-        software: the software that made an observed speed, `USUAL_SOFTWARE` or one that the
-            profile lists; None: not known.
-    """
+    """One question to the solver."""
 
     hardware: Hardware
     nodes: tuple[int, int] = (88, 88)
+    """fewest and most nodes that are there"""
     tokens_per_s: float = 750.0
+    """speed of one user"""
     observed: bool = False
+    """it was measured, so a model that is too fast is excluded as well; else a target to reach"""
     context_tokens: int = 8000
+    """context whose KV caches must fit, of every user"""
     concurrency: int = 1
     weights: tuple[str, ...] = ("bf16", "fp8", "nvfp4")
+    """weight formats to consider"""
     kv: str = "bf16"
     rules: FamilyRules = field(default_factory=FamilyRules)
     speculation: Range = (1.0, 3.0)
+    """tokens gained per pass"""
     habits: Habits | None = field(default_factory=Habits)
-    total: Range = ANY
-    active: Range = ANY
-    layers: Range = ANY
+    """ranges of what is built; None: physics alone"""
+    total: Range = OPEN
+    active: Range = OPEN
+    layers: Range = OPEN
     throughput_tokens_per_s: float | None = None
+    """total speed over all users to reach"""
     power_w: float | None = None
     price_per_hour: float | None = None
     confidence_z: float = 0.0
+    """standard normal quantile at which a target must hold (0: central)"""
     disabled: frozenset[str] = frozenset()
+    """names of constraints left out (used to find out which one binds)"""
     layout: Layout | None = None
+    """a forced mapping"""
     overrides: tuple[str, ...] = ()
+    """figures of the profile that the user has changed, as `key = value`"""
     calibration: str | None = None
+    """file whose measured figures the hardware and the rules hold"""
     nodes_known: bool = True
+    """the nodes were asked for; False: they only say where the search ends"""
     software: str | None = None
+    """what made an observed speed, `USUAL_SOFTWARE` or one that the profile lists; None: unknown"""
     context_known: bool = False
+    """the context was asked for; False: the posterior draws it"""
 
     def __post_init__(self) -> None:
         low, high = self.nodes

@@ -66,12 +66,10 @@ def last_nonnegative(
     Returns:
         Shape (n,): high_i where f(high_i) >= 0; -inf where f(low_i) < 0 or low_i > high_i.
 
-    Inverse quadratic interpolation where it converges, else bisection (Chandrupatla 1997, "A new
-    hybrid quadratic/bisection algorithm", Adv. Eng. Software 28); f >= 0 holds at the returned
-    end of the bracket.
+    Inverse quadratic interpolation where it converges, else bisection (Chandrupatla 1997, Adv.
+    Eng. Software 28, 145); f >= 0 holds at the returned end of the bracket.
     """
-    n = len(low)
-    result = np.full(n, -np.inf)
+    result = np.full(len(low), -np.inf)
     index = np.flatnonzero(low <= high)
     if not len(index):
         return result

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from types import EllipsisType
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from archinfer.models.formats import weight_format
 from archinfer.physics.decode import tokens_per_s
-from archinfer.record import As, Ends, Nullable, Record, as_record
+from archinfer.record import As, Ends, Nullable, Record, keyed
 from archinfer.solver.constraints import Candidate
 from archinfer.solver.designs import Design
 from archinfer.solver.question import Question
@@ -19,16 +21,13 @@ from archinfer.units import plain_number
 Size: TypeAlias = Annotated[str, As(Literal["total_params", "active_params", "layers"])]
 
 
+@keyed
 class ThreeSpeeds(NamedTuple):
     """Tokens/s of one user with one quantity halved, unchanged and doubled."""
 
     halved: Nullable
     same: float
     doubled: Nullable
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
-        return as_record(cls, handler)
 
 
 @dataclass(frozen=True)
@@ -57,10 +56,8 @@ def sensitivity(question: Question, design: Design) -> tuple[Sensitivity, ...]:
     factors = np.array([0.5, 1.0, 2.0])
     found = []
     for name in ("total_params", "active_params", "layers"):
-        scale = {
-            k: factors if k == name else np.ones(3)
-            for k in ("total_params", "active_params", "layers")
-        }
+        scale = dict.fromkeys(("total_params", "active_params", "layers"), np.ones(3))
+        scale[name] = factors
         total = design.total_params * scale["total_params"]
         active = design.active_params * scale["active_params"]
         candidate = Candidate(
@@ -130,12 +127,17 @@ def variants(question: Question) -> tuple[Variant, ...]:
     return tuple(Variant(name, text, spans(solve(other))) for name, text, other in asked)
 
 
-def spans(region: Region) -> dict[Size, Ends]:
-    """What is feasible, over all formats; empty where nothing is."""
+def spans(region: Region, mine: NDArray[np.bool_] | EllipsisType = ...) -> dict[Size, Ends]:
+    """What is feasible, over all formats or in the slices `mine`; empty where nothing is."""
     if not region.feasible:
         return {}
+    layers = region.slices.layers[mine]
     return {
-        "total_params": Ends(float(region.total_low.min()), float(region.total_high.max())),
-        "active_params": Ends(float(region.active_low.min()), float(region.active_high.max())),
-        "layers": Ends(float(region.slices.layers.min()), float(region.slices.layers.max())),
+        "total_params": Ends(
+            float(region.total_low[mine].min()), float(region.total_high[mine].max())
+        ),
+        "active_params": Ends(
+            float(region.active_low[mine].min()), float(region.active_high[mine].max())
+        ),
+        "layers": Ends(float(layers.min()), float(layers.max())),
     }

@@ -7,6 +7,7 @@ architecture is always read from the config; the counts on record only check it.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, replace
 from functools import cache
@@ -104,8 +105,6 @@ def _rounding(text: str | None) -> float:
 
 @cache
 def _records() -> dict[str, Entry]:
-    import json
-
     text = files(__name__).joinpath("models.json").read_text(encoding="utf-8")
     records = {}
     for name, record in json.loads(text).items():

@@ -1,0 +1,102 @@
+"""Arguments of functions, made from the table of what can be asked."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from archinfer.asking import Range
+from archinfer.errors import InputError, UnknownNameError
+from archinfer.question import ASKS, TYPES, options
+
+CLAIMED: Final = ("total", "active", "layers")
+"""Quantities that a claim may name."""
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def arguments(command: str, *without: str) -> Callable[[_Function], _Function]:
+    """Decorator: the entries that `command` takes as the keyword arguments of a function.
+
+    The function declares them as `**asked: Unpack[...]` and is called with all of them, those
+    left out at their default; `inspect.signature` and `help` show each by name.
+
+    Args:
+        command: whose entries.
+        without: entries that the function does not take.
+    """
+
+    def decorate(function: _Function) -> _Function:
+        signature = inspect.signature(function)
+        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        taken = {p.name for p in own} | set(without)
+        more = {name: use for name, (_, use) in options(command).items() if name not in taken}
+        made = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=u.default, annotation=TYPES[name]
+            )
+            for name, u in more.items()
+        ]
+        signature = signature.replace(parameters=[*own, *made])
+
+        @functools.wraps(function)
+        def called(*args: Any, **given: Any) -> Any:
+            bound = signature.bind(*args, **given)
+            bound.apply_defaults()
+            for name, use in more.items():
+                if bound.arguments[name] is None:
+                    bound.arguments[name] = use.default
+            return function(*bound.args, **bound.kwargs)
+
+        lines = "".join(f"\n        {name}: {use.help}" for name, use in more.items())
+        before, end, after = (function.__doc__ or "").partition("\n\n    Returns:")
+        called.__doc__ = f"{before}{lines}{end}{after}"
+        called.__signature__ = signature  # type: ignore[attr-defined]
+        return called  # type: ignore[return-value]
+
+    return decorate
+
+
+def pairs(name: str, value: Any, example: str) -> list[tuple[str, Any]]:
+    """(key, value) of a mapping, or of texts such as "link.latency=2 us".
+
+    Raises:
+        InputError: a text without both.
+
+    >>> pairs("set", "link.latency=2 us", "link.latency='2 us'")
+    [('link.latency', '2 us')]
+    """
+    if isinstance(value, Mapping):
+        return list(value.items())
+    found = []
+    texts = [value] if isinstance(value, str) else value or ()
+    if name == "claim":
+        texts = [part for text in texts for part in text.split(",")]
+    for text in texts:
+        # A model may be named with "=", a value of a figure may not.
+        cut = text.partition if name == "set" else text.rpartition
+        key, _, given = (part.strip() for part in cut("="))
+        if not key or not given:
+            wanted = f"{ASKS[name].metavar} such as {example}"
+            raise InputError(f"{name}: expected {wanted}, found {text!r}")
+        found.append((key, given))
+    return found
+
+
+def read_claim(value: Any) -> dict[str, Range]:
+    """What is claimed of total, active and layers; empty for None.
+
+    >>> read_claim("total=2T:4T,layers=61")
+    {'total': (2000000000000.0, 4000000000000.0), 'layers': (61.0, 61.0)}
+
+    Raises:
+        InputError: another quantity, one twice, or a range that cannot be.
+    """
+    found: dict[str, Range] = {}
+    for key, given in pairs("claim", value, "total=2T:4T"):
+        if key not in CLAIMED:
+            raise UnknownNameError("claim", key, CLAIMED)
+        if key in found:
+            raise InputError(f"claim: {key} is claimed twice")
+        found[key] = ASKS[key].range(f"claim: {key}", given)
+    return found
