@@ -135,7 +135,7 @@ class Limits:
         result = np.full(len(active), np.inf)
         if not present:
             return result
-        candidate = self.candidate(np.maximum(total, TINY), active, index)
+        candidate = self.candidate(np.clip(total, TINY, MOST), active, index)
         for constraint in present:
             result = np.minimum(result, constraint.slack(candidate))
         return result
