@@ -64,6 +64,7 @@ def algorithm_names(name: str) -> dict[str, str | None]:
 
 
 def is_whole(value: Any) -> bool:
+    """Whether it is an integer, and no truth value."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
