@@ -170,10 +170,10 @@ def hidden_peaks(values: FloatArray) -> NDArray[np.bool_]:
     difference at most; half of it is allowed for.
     """
     inner = values[1:-1]
-    bend = 2.0 * inner - values[:-2] - values[2:]
     found = np.zeros(values.shape, dtype=bool)
     top = (inner >= values[:-2]) & (inner >= values[2:])
     with np.errstate(invalid="ignore"):
+        bend = 2.0 * inner - values[:-2] - values[2:]
         found[1:-1] = top & (inner < 0.0) & (inner + 0.5 * bend >= 0.0)
     return found
 
