@@ -54,6 +54,7 @@ _CONTEXTS = Use(
 _USERS = Use("Users served at once.", "1")
 _SEVERAL_USERS = Use("Users served at once; several for a sweep, as 1,8,32.", "1")
 _ANSWER = Use("Tokens of a user's answer.", "1k")
+_TARGET = Use("Tokens/s that one user shall see at least, as 100.")
 _SET = Use("Set a figure of the profile, as link.latency='2 us'.")
 _CONFIDENCE = Use("Probability with which a target must hold.", "50 %")
 _GAIN = "Accepted tokens a pass, as 1 (none) or 1:3."
@@ -400,7 +401,7 @@ class Planned(Common, Sure, total=False):
 
     target: Annotated[
         Quantity | None,
-        Ask(**_SPEED, pareto=Use("Tokens/s that one user shall see at least.")),
+        Ask(**_SPEED, compare=_TARGET, pareto=_TARGET),
     ]
     ttft: Annotated[
         Quantity | None,

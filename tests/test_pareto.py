@@ -252,6 +252,23 @@ def test_the_command_prints_every_form(capsys, tmp_path) -> None:
     assert "| hardware |" in markdown or "| weights |" in markdown
 
 
+def test_compare_answers_for_a_target(capsys, tmp_path) -> None:
+    asked = ("compare", "llama-3.1-70b", "--hardware", "h100-sxm,wse-3", "--target", "40")
+    table = run(capsys, *asked).out
+    assert "Cheapest that meets it" in " ".join(table.split()) and "fitted" in table
+    answer = json.loads(run(capsys, *asked, "--format", "json").out)
+    (plan,) = answer["plans"]
+    for machine in plan["machines"]:
+        assert machine["fewest"]["nodes"] <= machine["cheapest"]["nodes"]
+        assert machine["fewest"]["tokens_per_s_per_user"]["p50"] >= 40
+    for result in answer["results"]:
+        watts, tokens = result["power_at_load_w"], result["tokens_per_s_all_users"]["p50"]
+        assert result["joules_per_token"] == pytest.approx(watts / tokens)
+    picture = tmp_path / "plan.svg"
+    run(capsys, *asked[:4], "--plot", str(picture))
+    assert picture.stat().st_size > 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -84,7 +84,7 @@ def predict(
     return predict_depths(name, size, used, depths, profile, deployment, rules).middle
 
 
-@arguments("compare")
+@arguments("compare", "target")
 def compare(
     models: Model | Sequence[Model] | None = None,
     hardware: str | Sequence[Machine] | None = None,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from archinfer.cli.options import takes
-from archinfer.cli.output import Format, FormatOption
+from archinfer.cli.output import Format, FormatOption, PlotOption
+
+if TYPE_CHECKING:
+    from archinfer.forward.deployments import Pareto
 
 
 @takes("compare")
@@ -21,12 +24,15 @@ def compare(
             show_default=False,
         ),
     ] = None,
+    plot: PlotOption = None,
     output: FormatOption = Format.table,
 ) -> None:
     """Compare hardware: speed for one user, nodes, what binds, power, and the speed ceiling.
 
     The ceiling is the fastest that any number of such nodes could go, and the term of a token's
     time that sets it. A model known only by its totals: --total 3T --active 150B --layers 88.
+    With --target also the fewest nodes and the cheapest deployment that meet it (archinfer pareto).
+    --plot draws tokens/s of a user against tokens/s of a node.
 
     JSON: question{context_tokens, concurrency, kv, speculation[low, high]}, results[] of every
     model on every profile: model, hardware, node, weights, fits, nodes (in use), min_nodes
@@ -39,20 +45,32 @@ def compare(
     nodes, mapping{...}, bottleneck, latency_share (the part of the time that no bandwidth
     shortens), power_w}.
     """
+    from archinfer.api.planning import pareto
     from archinfer.api.serving import compare as compare_models
     from archinfer.api.serving import models_of
     from archinfer.cli.common import uneven_groups, unfilled_stages
-    from archinfer.cli.output import Answer, show, warn
+    from archinfer.cli.output import Answer, check_targets, show, warn
     from archinfer.forward.compare import HardwareComparison
     from archinfer.models.architecture import Architecture
+    from archinfer.question import options
     from archinfer.report import compare as report
+    from archinfer.report.pareto import pareto_chart
 
+    check_targets(plot, None)
     wanted = models_of(models, asked)
     known = {model.name: model for model in wanted if isinstance(model, Architecture)}
     for name, model in known.items():
         for warning in model.warnings:
             warn(f"{name}: {warning}")
-    entries = compare_models(wanted, **(asked | dict.fromkeys(("total", "active", "layers"))))
+    given = asked | dict.fromkeys(("total", "active", "layers"))
+    target = given.pop("target")
+    entries = compare_models(wanted, **given)
+
+    def planned(model: Any) -> Pareto:
+        shared = {name: given[name] for name in given.keys() & options("pareto").keys()}
+        return pareto(model, **(shared | {"nodes": None, "target": target}))
+
+    plans = tuple(map(planned, wanted)) if target is not None else ()
     for entry in entries:
         messages = unfilled_stages(entry.prediction)
         if entry.model in known:
@@ -61,8 +79,9 @@ def compare(
         for message in messages:
             warn(f"{entry.model} on {entry.hardware.name}: {message}")
     answer = Answer(
-        lambda: report.document(entries),
-        lambda: HardwareComparison(tuple(entries)),
+        lambda: report.document(entries, plans),
+        lambda: HardwareComparison(tuple(entries), plans),
         lambda: report.csv_rows(entries),
+        lambda: pareto_chart((plans or (planned(wanted[0]),))[0]),
     )
-    show(answer, output)
+    show(answer, output, plot=plot)

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from archinfer.forward.deployments import Pareto, Stages
 from archinfer.forward.evaluate import evaluate
 from archinfer.forward.prediction import Prediction
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
-from archinfer.models.shape import ModelShape, Number
+from archinfer.models.shape import ModelShape
 from archinfer.physics.decode import speed_range
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement, widest_group
@@ -28,26 +29,6 @@ from archinfer.record import Nullable, Quantiles, Record
 BYTES_TERMS = ("weights", "kv", "compute")
 """Terms that more or faster memory shortens; what is left of a token's time is latency (the head
 reads bytes as well, but few)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stages(Record):
-    """Which nodes hold which layers."""
-
-    tensor_parallel: int
-    """nodes that share each layer"""
-    stages: int
-    """pipeline stages"""
-    layers_per_stage: int
-
-    @classmethod
-    def of(cls, mapping: Placement, layers: Number) -> Stages:
-        """Those of a mapping of so many layers."""
-        return cls(
-            int(mapping.tensor_parallel),
-            int(mapping.stages(layers)),
-            int(mapping.layers_per_stage),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +70,12 @@ class Entry(Record):
         "usual_software=hardware.usual_software", "weights=prediction.weights",
         "fits=prediction.fits", "nodes=prediction.nodes_used", "min_nodes=prediction.min_nodes",
         "mapping", "tokens_per_s=prediction.speed", "bottleneck=prediction.bottleneck",
-        "bandwidth_tokens_per_s", "power_w", "memory_bytes=prediction.memory.total",
+        "bandwidth_tokens_per_s", "power_w",
+        "tokens_per_s_all_users=prediction.throughput",
+        "power_at_load_w=prediction.power_at_load_w",
+        "joules_per_token=prediction.joules_per_token",
+        "dollars_per_million_output_tokens=prediction.dollars_per_million_output_tokens",
+        "basis=hardware.basis", "memory_bytes=prediction.memory.total",
         "memory_fraction=prediction.memory_fraction", "assumed?=prediction.assumed", "overlaps",
         "ceiling",
     )  # fmt: skip
@@ -138,9 +124,11 @@ class Asked(Record):
 class HardwareComparison(Record):
     """Models on machines, models outermost."""
 
-    KEYS = ("question", "results")
+    KEYS = ("question", "results", "plans")
 
     results: tuple[Entry, ...]
+    plans: tuple[Pareto, ...] = ()
+    """with a target: of each model the deployments that meet it, fewest nodes and cheapest"""
 
     @property
     def question(self) -> Asked:

@@ -5,10 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from archinfer.forward.compare import Stages
 from archinfer.forward.prediction import TERM_TEXTS, Change
 from archinfer.hardware.profile import Hardware
+from archinfer.models.shape import Number
+from archinfer.physics.mapping import Placement
 from archinfer.record import Nullable, Quantiles, Record
+
+
+@dataclass(frozen=True, slots=True)
+class Stages(Record):
+    """Which nodes hold which layers."""
+
+    tensor_parallel: int
+    """nodes that share each layer"""
+    stages: int
+    """pipeline stages"""
+    layers_per_stage: int
+
+    @classmethod
+    def of(cls, mapping: Placement, layers: Number) -> Stages:
+        """Those of a mapping of so many layers."""
+        return cls(
+            int(mapping.tensor_parallel),
+            int(mapping.stages(layers)),
+            int(mapping.layers_per_stage),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.asking import WHOLE_MOST
-from archinfer.forward.compare import Stages
-from archinfer.forward.deployments import Choice, Found, Pareto, Plan
+from archinfer.forward.deployments import Choice, Found, Pareto, Plan, Stages
 from archinfer.forward.evaluate import workload_of
 from archinfer.forward.predict import predict
 from archinfer.forward.prediction import Change

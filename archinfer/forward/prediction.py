@@ -17,6 +17,7 @@ from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import ModelShape, Number
 from archinfer.physics.decode import speed_range
 from archinfer.physics.deployment import Deployment
+from archinfer.physics.economy import node_dollars_per_hour, node_power_w
 from archinfer.physics.firsttoken import FirstToken, first_token
 from archinfer.physics.mapping import Placement
 from archinfer.physics.terms import TERMS, TokenTime, memory_fraction
@@ -105,7 +106,8 @@ class Prediction(Record):
         "concurrency=deployment.concurrency", "speculation=deployment.speculation", "fits",
         "nodes", "nodes_used", "min_nodes", "layers_per_node=mapping.layers_per_stage",
         "tensor_parallel=mapping.tensor_parallel", "tokens_per_s=speed",
-        "tokens_per_s_all_users=throughput",
+        "tokens_per_s_all_users=throughput", "power_at_load_w", "joules_per_token",
+        "dollars_per_million_output_tokens",
         "tokens_per_s_without_speculation=plain_speed", "time_s", "memory_bytes=memory",
         "kv_held_bytes", "memory_fraction", "room", "region_side", "bottleneck", "limit",
         "what_would_help=changes", "first_token?", "notes", "weight_formats?", "assumed?",
@@ -204,6 +206,26 @@ class Prediction(Record):
     def throughput(self) -> Quantiles:
         """tokens/s over all users"""
         return Quantiles(*(self.deployment.concurrency * v for v in self.speed))
+
+    @property
+    def power_at_load_w(self) -> Nullable:
+        """mean power of the nodes in use (`physics.economy`: by activity, of the accelerators
+        alone, where the profile states energies; else the nameplate's)"""
+        if not self.fits:
+            return np.nan
+        each = node_power_w(self.hardware, self.workload, self.mapping, self.time.total)
+        return float(each * self.nodes_used)
+
+    @property
+    def joules_per_token(self) -> Nullable:
+        """energy of an output token at that power"""
+        return float(self.power_at_load_w / self.throughput.p50)
+
+    @property
+    def dollars_per_million_output_tokens(self) -> Nullable:
+        """of the nodes in use, busy all the time; null: the profile states no price"""
+        hourly = node_dollars_per_hour(self.hardware, self.power_at_load_w / self.nodes_used)
+        return float(1e6 * hourly * self.nodes_used / (3600.0 * self.throughput.p50))
 
     @property
     def region_side(self) -> Nullable:

@@ -207,6 +207,17 @@ class Hardware(Node):
         return self.execution == "spatial"
 
     @property
+    def basis(self) -> Literal["measured", "fitted", "estimated"]:
+        """where the uncertain constants come from: the best of their sources"""
+        sources = [
+            f.source for f in self.figures if f.log_sd > 0.0 or f.key in self.covariance_names
+        ]
+        if any(source.startswith("measured") for source in sources):
+            return "measured"
+        fitted = any(source.startswith("fit to") for source in sources)
+        return "fitted" if fitted else "estimated"
+
+    @property
     def usable_bytes(self) -> Number:
         """Bytes of one node that weights, KV cache and activations can have."""
         return self.memory_capacity_bytes * self.usable_fraction

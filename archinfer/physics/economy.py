@@ -45,7 +45,7 @@ def node_power_w(
         pass_s: time of one decode pass; every stage works on users of its own meanwhile.
     """
     if not knows_activity(hardware):
-        return np.asarray(hardware.power_w + 0.0 * np.asarray(pass_s))
+        return np.full(np.shape(pass_s), hardware.power_w)
     shape, traffic = workload.shape, workload.traffic
     stages = mapping.stages(shape.layers)
     users = np.asarray(traffic.concurrency, dtype=float)
@@ -70,6 +70,6 @@ def node_dollars_per_hour(hardware: Hardware, power_w: Number) -> FloatArray:
     profile states neither."""
     rent = hardware.price_dollars_per_hour
     if np.isfinite(rent):
-        return np.asarray(rent + 0.0 * np.asarray(power_w))
+        return np.full(np.shape(power_w), rent)
     paid = hardware.price_dollars / (hardware.life_years * HOURS_PER_YEAR)
     return np.asarray(paid + np.asarray(power_w) / 1e3 * hardware.dollars_per_kwh)

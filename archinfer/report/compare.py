@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from archinfer.forward.compare import Entry
+from archinfer.forward.deployments import Pareto
 from archinfer.report import document as doc
-from archinfer.words import compact, gain, load, speeds
+from archinfer.report.pareto import answer, best
+from archinfer.words import compact, gain, load, speed, speeds
 
 FEW = 4
 """Most machines whose software and overlaps are named one by one under the table."""
@@ -18,6 +21,8 @@ COLUMNS = (
     "tensor_parallel=mapping.tensor_parallel", "stages=mapping.stages",
     "tokens_per_s_p05=tokens_per_s.p05", "tokens_per_s_p50=tokens_per_s.p50",
     "tokens_per_s_p95=tokens_per_s.p95", "bottleneck", "bandwidth_tokens_per_s", "power_w",
+    "tokens_per_s_all_users=tokens_per_s_all_users.p50", "power_at_load_w", "joules_per_token",
+    "dollars_per_million_output_tokens", "basis",
     "memory_bytes", "memory_fraction", "ceiling_tokens_per_s=ceiling.tokens_per_s.p50",
     "ceiling_nodes=ceiling.nodes", "ceiling_bottleneck=ceiling.bottleneck",
     "ceiling_latency_share=ceiling.latency_share",
@@ -37,8 +42,13 @@ def csv_rows(entries: list[Entry]) -> list[list[Any]]:
     return doc.flatten((e.to_dict() for e in entries), COLUMNS)
 
 
-def document(entries: list[Entry]) -> doc.Document:
-    """What `archinfer compare` found: a table a model; in Markdown one for all."""
+def document(entries: list[Entry], plans: Sequence[Pareto] = ()) -> doc.Document:
+    """What `archinfer compare` found: a table a model; in Markdown one for all.
+
+    Args:
+        entries: models on machines.
+        plans: of each model what meets a target, where there is one.
+    """
     blocks: list[doc.Block] = [
         doc.Table("", HEADINGS, [_cells(e) for e in entries], ALIGN, doc.MARKDOWN)
     ]
@@ -47,10 +57,34 @@ def document(entries: list[Entry]) -> doc.Document:
         rows = [_cells(e)[1:] for e in mine]
         blocks.append(doc.Table(_title(mine[0]), HEADINGS[1:], rows, ALIGN[1:], doc.SHOWN))
     blocks.append(doc.Paragraph(_reading(entries[0])))
+    for plan in plans:
+        blocks += [doc.Paragraph(f"{plan.model}: {answer(plan)}", "strong", doc.ALL), *best(plan)]
+    if plans or entries[0].prediction.deployment.concurrency > 1:
+        blocks.append(_throughput(entries))
     caveat = _software(entries)
     if caveat:
         blocks.append(doc.Paragraph(caveat))
     return doc.Document("", blocks)
+
+
+def _throughput(entries: list[Entry]) -> doc.Table:
+    """Throughput beside speed, what a token costs, and where the constants come from."""
+
+    def row(entry: Entry) -> list[str]:
+        p = entry.prediction
+        whole = float(p.throughput.p50)
+        figures = (p.dollars_per_million_output_tokens, p.joules_per_token)
+        told = [f"{v:,.3g}" if math.isfinite(v) else "-" for v in figures]
+        speeds_ = (float(p.speed.p50), whole, whole / int(p.nodes_used))
+        made = [speed(v) if p.fits else "-" for v in speeds_]
+        return [entry.model, p.hardware.name, f"{p.nodes_used:,}", *made, *told, p.hardware.basis]
+
+    headings = (
+        "model", "hardware", "nodes", "a user", "all users", "a node", "$/M out", "J/token",
+        "constants",
+    )  # fmt: skip
+    title = "Output tokens/s, cost and energy on these nodes"
+    return doc.Table(title, headings, [row(e) for e in entries], "llrrrrrrl", doc.ALL)
 
 
 def _title(entry: Entry) -> str:

@@ -44,10 +44,10 @@ def document(found: Pareto) -> doc.Document:
     plan = found.question
     blocks: list[doc.Block] = [doc.Paragraph(_asked(plan), where=doc.ALL)]
     if plan.aims:
-        blocks.append(doc.Paragraph(_answer(found), "strong", doc.ALL))
+        blocks.append(doc.Paragraph(answer(found), "strong", doc.ALL))
         if found.what_would_help:
             blocks.append(_help(found))
-        blocks.append(doc.Section("The best of each machine", list(_best(found))))
+        blocks.append(doc.Section("The best of each machine", list(best(found))))
     fronts = [_front(f) for f in found.machines if f.front]
     blocks.append(doc.Section("Speed against throughput", fronts))
     if found.deployments:
@@ -106,7 +106,8 @@ def _does(c: Choice) -> str:
     return ", ".join(parts)
 
 
-def _answer(found: Pareto) -> str:
+def answer(found: Pareto) -> str:
+    """The cheapest deployment, or the nearest miss, in words."""
     if found.cheapest is not None:
         priced = not math.isnan(found.cheapest.dollars_per_million_output_tokens)
         what = "Cheapest that meets it" if priced else "Most for its nodes of those that meet it"
@@ -124,7 +125,8 @@ def _help(found: Pareto) -> doc.Table:
     return doc.Table("What would help the nearest", ("", "speed"), rows, "pr", doc.ALL)
 
 
-def _best(found: Pareto) -> Iterator[doc.Block]:
+def best(found: Pareto) -> Iterator[doc.Block]:
+    """The cheapest and the fewest nodes of each machine, or its nearest miss."""
     named = (("cheapest", "cheapest"), ("fewest", "fewest nodes"), ("nearest", "nearest miss"))
     rows = [
         (word, *_cells(choice))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
@@ -16,12 +17,13 @@ from archinfer.words import compact, counted, speed, speeds
 SWEEP_COLUMNS = (
     *COLUMNS[:2], "context_tokens", "concurrency", *COLUMNS[2:],
     "tokens_per_s_all_users=tokens_per_s_all_users.p50", "users_that_fit=room.users",
-    "context_tokens_that_fit=room.context_tokens",
+    "context_tokens_that_fit=room.context_tokens", "power_at_load_w", "joules_per_token",
+    "dollars_per_million_output_tokens",
 )  # fmt: skip
 
 HEADINGS = (
-    "context", "users", "nodes", "tokens/s a user 5<50<95 %", "all users", "a node", "full",
-    "up to users", "up to context", "limit",
+    "context", "users", "nodes", "tokens/s a user 5<50<95 %", "all users", "a node", "$/M out",
+    "J/token", "full", "up to users", "up to context", "limit",
 )  # fmt: skip
 
 
@@ -42,9 +44,9 @@ def document(rows: Sequence[Row], overrides: tuple[str, ...]) -> doc.Document:
     for mine in _models(rows):
         title = f"{mine[0].name} on {hardware.name}"
         table = doc.Table(
-            title, HEADINGS, [_cells(row) for row in mine], "rrrrrrrrrl", doc.ALL,
+            title, HEADINGS, [_cells(row) for row in mine], "rrrrrrrrrrrl", doc.ALL,
             doc.ALL | doc.EXPLAIN,
-            drop=("a node", "full"), sortable=True,
+            drop=("a node", "full", "J/token"), sortable=True,
         )  # fmt: skip
         blocks += [doc.Paragraph(about(mine[0]), where=doc.PAGE), table]
     pictures = doc.Later(lambda: [doc.Pictures(sweep_chart(rows).panels, "picture")])
@@ -64,11 +66,17 @@ def _cells(row: Row) -> list[str | doc.Cell]:
         doc.number(row.speed[1], speeds(*row.speed) if fits else "does not fit"),
         doc.number(whole, speed(whole) if fits else "-"),
         doc.number(whole / used, speed(whole / used) if fits else "-"),
+        _figure(p.dollars_per_million_output_tokens),
+        _figure(p.joules_per_token),
         doc.number(float(p.memory_fraction), f"{float(p.memory_fraction):.0%}"),
         doc.number(room.users, f"{room.users:,}"),
         longest,
         p.bottleneck,
     ]
+
+
+def _figure(value: float) -> doc.Cell:
+    return doc.number(value, f"{value:,.3g}" if math.isfinite(value) else "-")
 
 
 def _reading(row: Row, overrides: tuple[str, ...]) -> str:
