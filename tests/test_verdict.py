@@ -1,6 +1,7 @@
 """The first lines of a solve say the answer, and what follows fits a small window."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -112,3 +113,20 @@ def test_probabilities_beside_an_empty_region_are_explained(
     shown = run(capsys, *asked).out
     assert "Nothing is feasible" in shown and "Probabilities over models" in shown
     assert "The probabilities know no sharp ends" in shown
+
+
+def test_a_check_file_holds_a_claim(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "check.yaml"
+    text = (
+        "schema_version: 1\n"
+        "checks:\n"
+        "  - name: founding\n"
+        "    solve: {hardware: wse-3, nodes: 88, tokens_per_second: 750}\n"
+        "    expect:\n"
+        "      claim: {says: 'SAYS', at_least: 25 %}\n"
+    )
+    for says, code in (("total=2T:4T", 0), ("total=20T:", 1), ("size=2T", 2)):
+        file.write_text(text.replace("SAYS", says))
+        done = run(capsys, "check", str(file))
+        assert done.code == code, done.err
+    assert "did you mean" in done.err or "known" in done.err or "expected" in done.err

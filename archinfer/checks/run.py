@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from statistics import NormalDist
 from typing import Annotated, Any, Literal, TypeAlias
@@ -18,9 +18,11 @@ import numpy as np
 
 from archinfer.api.serving import predict
 from archinfer.api.solving import question as ask
+from archinfer.api.solving import solve
 from archinfer.asking import Range
 from archinfer.checks.schema import (
     Check,
+    ClaimBound,
     MemoryBound,
     NodesBound,
     Point,
@@ -47,7 +49,11 @@ from archinfer.words import counted
 
 Expectation: TypeAlias = Annotated[
     str,
-    As(Literal["feasible", "tokens_per_s", "nodes", "memory", "contains", "excludes", "lint"]),
+    As(
+        Literal[
+            "feasible", "tokens_per_s", "nodes", "memory", "contains", "excludes", "claim", "lint"
+        ]
+    ),
 ]
 
 
@@ -187,6 +193,22 @@ class _Runner:
             expected = getattr(check.expect, key)
             if expected is not None:
                 yield key, (*place, "expect", key), test(subject, expected)
+        if check.expect is not None and check.expect.claim is not None:
+            yield (
+                "claim",
+                (*place, "expect", "claim"),
+                self._claim(check, check.expect.claim, place),
+            )
+
+    def _claim(self, check: Check, bound: ClaimBound, place: Location) -> _Finding:
+        """Whether a claim is as likely as expected; means what `solve --claim` means."""
+        hardware, asked = self._asked(check, (*place, "solve"))
+        load = partial(solve, hardware, **asked, claim=bound.says, architectures=0)
+        found = self._use(place, load).claim.all.probability
+        message = (
+            f"{bound.says}: {100 * found:.2g} %, expected {100 * bound.at_least:.2g} % or more"
+        )
+        return _Finding(found >= bound.at_least, message, found / bound.at_least - 1.0)
 
     def _path(self, text: str, where: Location) -> str:
         """A path of the file, which may lead no further than its repository."""
@@ -251,10 +273,14 @@ class _Runner:
             self.warnings.append(remark)
         return architecture
 
-    def _question(self, check: Check, where: Location) -> Any:
+    def _asked(self, check: Check, where: Location) -> tuple[Any, dict[str, Any]]:
+        """The hardware and the other options of a solve."""
         assert check.solve is not None
         asked = {name: getattr(check.solve, name) for name in type(check.solve).model_fields}
-        hardware = self._hardware(asked.pop("hardware"), (*where, "hardware"))
+        return self._hardware(asked.pop("hardware"), (*where, "hardware")), asked
+
+    def _question(self, check: Check, where: Location) -> Any:
+        hardware, asked = self._asked(check, where)
         return self._use(where, lambda: ask(hardware, **asked))
 
 

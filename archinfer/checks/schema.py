@@ -11,11 +11,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, create_model
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    create_model,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from archinfer import files, strict, units
+from archinfer.api.arguments import read_claim
 from archinfer.asking import LAYERS_MOST, Ask
 from archinfer.errors import InputError, UnitError
 from archinfer.files import Document, Location
@@ -168,8 +176,25 @@ class Point(StrictModel):
         return {name: value for name, value in pairs if value is not None}
 
 
+def _claim(text: str) -> str:
+    try:
+        read_claim(text)
+    except InputError as error:
+        raise ValueError(str(error).removeprefix("claim: ")) from None
+    return text
+
+
+class ClaimBound(StrictModel):
+    """How likely a claim is expected to be, given the nodes and the speed."""
+
+    says: Annotated[Text, AfterValidator(_claim)] = Field(
+        description="as --claim: total=2T:4T,active=150B,layers=70:90"
+    )
+    at_least: Probability = Field(description="probability of all of it")
+
+
 class Expect(StrictModel):
-    """What is expected: of a model the first four, of a solve feasible, contains, excludes."""
+    """What is expected: of a model the first four, of a solve feasible and the last three."""
 
     feasible: bool | None = Field(
         default=None, description="a model fits on the nodes; a solve finds any model at all"
@@ -179,6 +204,7 @@ class Expect(StrictModel):
     memory: MemoryBound | None = None
     contains: Point | None = Field(default=None, description="some feasible model is like this")
     excludes: Point | None = Field(default=None, description="no feasible model is like this")
+    claim: ClaimBound | None = None
 
 
 NOT_IN_FILES = ("mapping", "set", "calibration", "compare", "claim", "architectures", "seed")
@@ -210,7 +236,7 @@ else:
 _DEPLOYMENT = ("hardware", "nodes", "context", "concurrency", "weights", "kv", "speculation")
 _EXPECTED = {
     "model": ("feasible", "tokens_per_s", "nodes", "memory"),
-    "solve": ("feasible", "contains", "excludes"),
+    "solve": ("feasible", "contains", "excludes", "claim"),
 }
 
 
