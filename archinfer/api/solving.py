@@ -22,6 +22,7 @@ from archinfer.inference.posterior import Posterior
 from archinfer.models.family import FamilyRules, Habits
 from archinfer.models.formats import weight_format
 from archinfer.models.named import read_model
+from archinfer.physics.economy import node_dollars_per_hour
 from archinfer.physics.mapping import Layout, read_layout
 from archinfer.question import ASKS, FOUNDING, Asked, Solving
 from archinfer.question import options as options_of
@@ -223,10 +224,12 @@ def _check_goes_together(question: Question, asked: Mapping[str, Any]) -> None:
     profile = question.hardware
     if question.power_w is not None and not profile.power_w > 0.0:
         raise InputError(f"max_power: the profile {profile.name} states no power")
-    if question.price_per_hour is not None and not profile.price_dollars_per_hour > 0.0:
+    if (
+        question.price_per_hour is not None
+        and not float(node_dollars_per_hour(profile, profile.power_w)) > 0.0
+    ):
         raise InputError(
-            f"max_price: the profile {profile.name} states no price per hour "
-            "(set price.rent, as '30 USD/h')"
+            f"max_price: the profile {profile.name} states no price (set price.rent, as '30 USD/h')"
         )
     if question.observed and question.confidence_z != 0.0:
         raise InputError(

@@ -19,6 +19,7 @@ from archinfer.asking import OPEN, Range
 from archinfer.models.family import family_shape
 from archinfer.models.shape import FloatArray, ModelShape, Number
 from archinfer.physics.decode import Z90, decode_time, log_sd, speed_at, throughput
+from archinfer.physics.economy import node_dollars_per_hour
 from archinfer.physics.mapping import Placement
 from archinfer.physics.terms import TokenTime, memory_fraction
 from archinfer.physics.workload import Memory, Traffic, Workload
@@ -173,9 +174,9 @@ def _power(c: Candidate) -> Number:
 
 def _price(c: Candidate) -> Number:
     assert c.question.price_per_hour is not None
-    return _log_ratio(
-        c.question.price_per_hour, c.nodes * c.question.hardware.price_dollars_per_hour
-    )
+    hardware = c.question.hardware
+    each = node_dollars_per_hour(hardware, hardware.power_w)
+    return _log_ratio(c.question.price_per_hour, c.nodes * each)
 
 
 def _shape(c: Candidate) -> Number:
