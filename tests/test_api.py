@@ -178,7 +178,7 @@ def test_solve_answers_like_the_question() -> None:
         ({"sparsity": "0.5"}, "sparsity: expected total / active between 1 (dense)"),
         ({"sparsity": (1, 1e308)}, "sparsity: expected total / active between 1 (dense)"),
         ({"physics_only": True, "sparsity": 4}, "habit"),
-        ({"max_price": 3}, "states no price"),
+        ({"hardware": "wse-2", "max_price": 3}, "states no price"),
     ],
     ids=str,
 )
