@@ -37,6 +37,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
+from html import escape
 from itertools import pairwise
 from operator import attrgetter
 from textwrap import dedent
@@ -114,6 +115,14 @@ class Record:
         if "__repr__" not in vars(cls):
             cls.__repr__ = Record.__repr__  # type: ignore[method-assign]
 
+    def _repr_html_(self) -> str:
+        """A table of the keys, for notebooks; what holds more than one value is counted."""
+        rows = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(_short(value))}</td></tr>"
+            for name, value in self.to_dict().items()
+        )
+        return f"<table><caption>{type(self).__name__}</caption>{rows}</table>"
+
     def __repr__(self) -> str:
         """One short line: the fields that are single values, as far as they fit."""
         named = ((f.name, getattr(self, f.name)) for f in fields(cast(Any, self)))
@@ -126,6 +135,15 @@ class Record:
 
 
 @keyed
+def _short(value: Any) -> str:
+    """One value of a record on one line."""
+    if isinstance(value, dict) and not any(isinstance(v, dict | list) for v in value.values()):
+        return ", ".join(f"{name} {_short(inner)}" for name, inner in value.items())
+    if isinstance(value, dict | list):
+        return f"{len(value)} {'keys' if isinstance(value, dict) else 'entries'}"
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
 class Quantiles(NamedTuple):
     """5 %, 50 % and 95 %; null where the model does not fit."""
 

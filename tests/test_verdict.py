@@ -130,3 +130,11 @@ def test_a_check_file_holds_a_claim(capsys: pytest.CaptureFixture[str], tmp_path
         done = run(capsys, "check", str(file))
         assert done.code == code, done.err
     assert "did you mean" in done.err or "known" in done.err or "expected" in done.err
+
+
+def test_a_notebook_shows_a_table() -> None:
+    found = solve(architectures=1, weights="fp8")
+    page = found._repr_html_()
+    assert "<tr><th>feasible</th><td>True</td></tr>" in page and page.count("<tr>") > 10
+    design = found.architectures[0]._repr_html_()
+    assert "<td>fp8</td>" in design and "p05 " in design
