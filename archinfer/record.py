@@ -134,7 +134,6 @@ class Record:
         return f"{type(self).__name__}({text if len(text) < 100 else text[:97] + '...'})"
 
 
-@keyed
 def _short(value: Any) -> str:
     """One value of a record on one line."""
     if isinstance(value, dict) and not any(isinstance(v, dict | list) for v in value.values()):
@@ -144,6 +143,7 @@ def _short(value: Any) -> str:
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
+@keyed
 class Quantiles(NamedTuple):
     """5 %, 50 % and 95 %; null where the model does not fit."""
 
