@@ -17,7 +17,8 @@ render = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(render)
 
 EQUATIONS = re.findall(
-    r"`((?:models|physics|solver)\.[\w.]+)`", (ROOT / "docs" / "model.md").read_text("utf-8")
+    r"`((?:models|physics|forward|solver|inference)\.[\w.]+)`",
+    (ROOT / "docs" / "model.md").read_text("utf-8"),
 )
 
 BLOCKS = [
