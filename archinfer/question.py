@@ -55,6 +55,7 @@ _USERS = Use("Users served at once.", "1")
 _SEVERAL_USERS = Use("Users served at once; several for a sweep, as 1,8,32.", "1")
 _ANSWER = Use("Tokens of a user's answer.", "1k")
 _TARGET = Use("Tokens/s that one user shall see at least, as 100.")
+_MAX_COST = Use("Dollars for a million output tokens at most, as 2USD.")
 _SET = Use("Set a figure of the profile, as link.latency='2 us'.")
 _CONFIDENCE = Use("Probability with which a target must hold.", "50 %")
 _GAIN = "Accepted tokens a pass, as 1 (none) or 1:3."
@@ -250,7 +251,12 @@ class Common(TypedDict, total=False):
 
 
 class Sure(TypedDict, total=False):
-    """How sure a target must be met."""
+    """How sure a target must be met, and at what cost."""
+
+    max_cost: Annotated[
+        Quantity | None,
+        Ask(dimension="dollars", form="number", solve=_MAX_COST, pareto=_MAX_COST),
+    ]
 
     confidence: Annotated[
         Quantity,
@@ -409,14 +415,6 @@ class Planned(Common, Sure, total=False):
             dimension="seconds",
             form="number",
             pareto=Use("Time to the first token at most, as 2s."),
-        ),
-    ]
-    max_cost: Annotated[
-        Quantity | None,
-        Ask(
-            dimension="dollars",
-            form="number",
-            pareto=Use("Dollars for a million output tokens at most, as 2USD."),
         ),
     ]
     price: Annotated[

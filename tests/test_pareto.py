@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archinfer import Hardware, pareto, predict
+from archinfer import Hardware, pareto, predict, solve
 from archinfer.api.planning import priced
 from archinfer.errors import InputError
 from archinfer.forward.pareto import Evaluated, non_dominated
@@ -283,3 +283,23 @@ def test_compare_answers_for_a_target(capsys, tmp_path) -> None:
 def test_wrong_input_is_one_line(capsys, arguments, said) -> None:
     done = run(capsys, *ASKED, *arguments)
     assert done.code == 2 and said in done.err and done.err.count("\n") == 1
+
+
+def test_solve_with_a_cost_of_a_token() -> None:
+    """The dearest model that is found costs what predict says of it without others' prompts, no more than allowed."""
+    asked = {
+        "hardware": "b200", "nodes": "1:8", "tokens_per_second": 100, "concurrency": 8,
+        "speculation": 1, "weights": "fp8",
+    }  # fmt: skip
+    sizes = []
+    for cost in (20, 8, 4, 2):
+        found = solve(**asked, max_cost=cost)
+        sizes.append(found.ranges["total_params"].high.value if found.feasible else 0.0)
+        for design in found.architectures:
+            one = predict(
+                design.architecture, "b200", nodes=int(design.nodes), concurrency=8,
+                speculation=1, weights="fp8", mapping=design.mapping, changes=False,
+                context=8000, prompt=1,
+            )  # fmt: skip
+            assert one.dollars_per_million_output_tokens <= cost * 1.001
+    assert sizes == sorted(sizes, reverse=True) and sizes[0] > sizes[-1]

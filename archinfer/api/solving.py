@@ -167,6 +167,7 @@ def _question(
         throughput_tokens_per_s=_optional("throughput", asked),
         power_w=_optional("max_power", asked),
         price_per_hour=_optional("max_price", asked),
+        max_token_dollars=_optional("max_cost", asked),
         software=asked["software"],
         confidence_z=_confidence_z(asked),
         overrides=overrides,
@@ -224,13 +225,14 @@ def _check_goes_together(question: Question, asked: Mapping[str, Any]) -> None:
     profile = question.hardware
     if question.power_w is not None and not profile.power_w > 0.0:
         raise InputError(f"max_power: the profile {profile.name} states no power")
-    if (
-        question.price_per_hour is not None
-        and not float(node_dollars_per_hour(profile, profile.power_w)) > 0.0
-    ):
-        raise InputError(
-            f"max_price: the profile {profile.name} states no price (set price.rent, as '30 USD/h')"
-        )
+    priced = float(node_dollars_per_hour(profile, profile.power_w)) > 0.0
+    limits = (question.price_per_hour, question.max_token_dollars)
+    for name, limit in zip(("max_price", "max_cost"), limits, strict=True):
+        if limit is not None and not priced:
+            raise InputError(
+                f"{name}: the profile {profile.name} states no price "
+                "(set price.rent, as '30 USD/h')"
+            )
     if question.observed and question.confidence_z != 0.0:
         raise InputError(
             "confidence: goes with a target; an observed speed is held against the 90 % interval "

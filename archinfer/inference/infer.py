@@ -207,6 +207,7 @@ def _warnings(posterior: Posterior, target_ess: float) -> tuple[str, ...]:
         option
         for option, given in (
             ("throughput", question.throughput_tokens_per_s is not None),
+            ("cost", question.max_token_dollars is not None),
             ("power", question.power_w is not None),
             ("price", question.price_per_hour is not None),
             ("mapping", question.layout is not None),

@@ -78,6 +78,8 @@ def _asked(q: Question) -> Iterator[str]:
         yield f"the speed held with a probability of {100.0 * q.confidence:.3g} %"
     if q.throughput_tokens_per_s is not None:
         yield f"at least {q.throughput_tokens_per_s:,.6g} tokens/s over all users"
+    if q.max_token_dollars is not None:
+        yield f"at most {q.max_token_dollars:g} USD for a million output tokens"
     if q.power_w is not None:
         yield f"at most {format_quantity(q.power_w, 'watts')}"
     if q.price_per_hour is not None:

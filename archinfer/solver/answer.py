@@ -44,6 +44,7 @@ class Asked(Record):
         "software=question.software", "software_factor", "physics_only", "total", "active",
         "layers", "sparsity", "confidence",
         "throughput_tokens_per_s=question.throughput_tokens_per_s",
+        "max_dollars_per_million_output_tokens=question.max_token_dollars",
         "max_power_w=question.power_w", "max_price_per_hour=question.price_per_hour", "mapping",
         "overrides=question.overrides", "calibration=question.calibration",
     )  # fmt: skip

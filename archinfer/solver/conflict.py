@@ -218,6 +218,7 @@ def _in_words(
         "speed (not faster)": f"the slowest model would still be {times} times as fast as observed",
         "power": f"{times} times the power that was allowed",
         "price": f"{times} times the price that was allowed",
+        "cost": f"{times} times the cost of a token that was allowed",
         "throughput": f"1/{times} of the total tokens/s that was asked",
     }.get(name, f"misses by a factor of {times}")
 

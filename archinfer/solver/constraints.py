@@ -167,6 +167,16 @@ def _throughput(c: Candidate) -> Number:
     return _log_ratio(reached * fastest, q.throughput_tokens_per_s)
 
 
+def _cost(c: Candidate) -> Number:
+    """Against the tokens/s over all users at which the nodes in use are paid."""
+    q = c.question
+    assert q.max_token_dollars is not None
+    each = node_dollars_per_hour(q.hardware, q.hardware.power_w)
+    needed = c.nodes * each * 1e6 / (3600.0 * q.max_token_dollars)
+    made = throughput(c.time, q.concurrency, q.speculation[1]) * q.softwares[-1][1]
+    return _log_ratio(made, needed)
+
+
 def _power(c: Candidate) -> Number:
     assert c.question.power_w is not None
     return _log_ratio(c.question.power_w, c.nodes * c.question.hardware.power_w)
@@ -224,6 +234,8 @@ def _physics(q: Question) -> Iterator[Constraint]:
         yield physics("speed (not faster)", text, _not_faster)
     if q.throughput_tokens_per_s is not None:
         yield physics("throughput", "tokens/s over all users", _throughput)
+    if q.max_token_dollars is not None:
+        yield physics("cost", "the nodes in use are paid by their tokens", _cost)
     if q.power_w is not None:
         yield Constraint("power", "request", "power of the nodes in use", _power)
     if q.price_per_hour is not None:

@@ -14,7 +14,7 @@ from archinfer.solver.question import Question
 from archinfer.solver.roots import last_nonnegative
 from archinfer.solver.slices import Index, Slices
 
-FAST = ("speed", "throughput")
+FAST = ("speed", "throughput", "cost")
 """The constraints that ask for speed."""
 SLOW = "speed (not faster)"
 TINY = 1e-300

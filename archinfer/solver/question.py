@@ -68,6 +68,7 @@ class Question:
     layers: Range = OPEN
     throughput_tokens_per_s: float | None = None
     """total speed over all users to reach"""
+    max_token_dollars: float | None = None
     power_w: float | None = None
     price_per_hour: float | None = None
     confidence_z: float = 0.0

@@ -118,10 +118,11 @@ def variants(question: Question) -> tuple[Variant, ...]:
         if factor <= 1.0:
             continue
         usual = f" in place of {hardware.usual_software}" if hardware.usual_software else ""
-        throughput = question.throughput_tokens_per_s
+        throughput, dollars = question.throughput_tokens_per_s, question.max_token_dollars
         faster = question.with_(
             tokens_per_s=question.tokens_per_s / factor,
             throughput_tokens_per_s=None if throughput is None else throughput / factor,
+            max_token_dollars=None if dollars is None else dollars * factor,
         )
         asked.append((name, f"with {name}{usual} ({plain_number(factor)} times as fast)", faster))
     return tuple(Variant(name, text, spans(solve(other))) for name, text, other in asked)
