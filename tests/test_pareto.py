@@ -286,7 +286,7 @@ def test_wrong_input_is_one_line(capsys, arguments, said) -> None:
 
 
 def test_solve_with_a_cost_of_a_token() -> None:
-    """The dearest model that is found costs what predict says of it without others' prompts, no more than allowed."""
+    """No model that is found costs more by predict, without the prompts of others."""
     asked = {
         "hardware": "b200", "nodes": "1:8", "tokens_per_second": 100, "concurrency": 8,
         "speculation": 1, "weights": "fp8",
