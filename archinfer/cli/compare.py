@@ -32,18 +32,7 @@ def compare(
     The ceiling is the fastest that any number of such nodes could go, and the term of a token's
     time that sets it. A model known only by its totals: --total 3T --active 150B --layers 88.
     With --target also the fewest nodes and the cheapest deployment that meet it (archinfer pareto).
-    --plot draws tokens/s of a user against tokens/s of a node.
-
-    JSON: question{context_tokens, concurrency, kv, speculation[low, high]}, results[] of every
-    model on every profile: model, hardware, node, weights, fits, nodes (in use), min_nodes
-    (null: no number is enough), mapping{tensor_parallel, stages, layers_per_stage},
-    tokens_per_s{p05, p50, p95} (null where it does not fit), bottleneck, bandwidth_tokens_per_s
-    (what reading at the peak bandwidth of the nodes that share a layer would allow), power_w
-    (null where unknown), memory_bytes, memory_fraction (of the fullest node), usual_software
-    (whose speeds the profile describes), overlaps[] (hardware whose interval overlaps: the order
-    is not known), ceiling (null where no number of nodes holds it){tokens_per_s{p05, p50, p95},
-    nodes, mapping{...}, bottleneck, latency_share (the part of the time that no bandwidth
-    shortens), power_w}.
+    --plot draws tokens/s of a user against tokens/s of a node. JSON: archinfer schema compare.
     """
     from archinfer.api.planning import pareto
     from archinfer.api.serving import compare as compare_models
