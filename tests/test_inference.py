@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from archinfer import solve
 from archinfer.errors import InputError, UnknownNameError
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.batch import QUANTITIES
@@ -598,3 +599,13 @@ def test_any_question_has_an_answer(nodes: int, speed: float, observed: bool, co
     if found.possible:
         assert np.isfinite([data[q]["p50"] for q in QUANTITIES]).all()
         assert found.weights.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("sparsity", "share"), [((1.0, 1.0), 0.0), ((4.0, 16.0), 1.0)], ids=["dense", "mixtures"]
+)
+def test_sparsity_that_is_asked_for_holds_in_the_probabilities_too(
+    sparsity: tuple[float, float], share: float
+) -> None:
+    found = solve("wse-3", nodes=88, observed=750, sparsity=sparsity, architectures=0).posterior
+    assert found.moe_probability == pytest.approx(share)

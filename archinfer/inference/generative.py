@@ -109,6 +109,7 @@ class GenerativeModel:
         self.law = law if question.speculation[1] > 1.0 else None
         self.total = what_rounds_to(question.total)
         self.active = what_rounds_to(question.active)
+        self.sparsity = question.sparsity_asked
         groups = self.cells.moe * len(formats) + self.cells.weights
         factors, log_sds = np.array([s[1:] for s in question.softwares]).T
         self.software = factors, log_sds
@@ -168,14 +169,17 @@ class GenerativeModel:
             total_high = min(total_high, active_high)
         log_total, log_p = truncated(z[:, _SIZE], own.size_mean, own.size_sd, total_low, total_high)
         log_active = log_total
+        ratio_low, ratio_high = np.log(np.asarray(self.sparsity))
+        if own.sparsity is None and ratio_low > 0.0:
+            log_p = np.full(len(z), -np.inf)
         if own.sparsity is not None:
             mean, sd = own.sparsity.predict(log_total)
             log_ratio, mass = truncated(
                 z[:, _SPARSITY],
                 mean,
                 sd,
-                np.maximum(log_total - active_high, 0.0),
-                log_total - active_low,
+                np.maximum(log_total - active_high, ratio_low),
+                np.minimum(log_total - active_low, ratio_high),
             )
             # Only what the known sizes take away is evidence; N >= A is part of the prior.
             log_p = log_p + mass - np.log(special.ndtr(mean / sd))

@@ -133,6 +133,12 @@ class Question:
         return tuple(sorted(every, key=lambda software: software[1]))
 
     @property
+    def sparsity_asked(self) -> Range:
+        """Total over active parameters where the question narrows the habit; else any from 1."""
+        usual = self.habits is None or self.habits.sparsity == Habits().sparsity
+        return (1.0, np.inf) if self.habits is None or usual else self.habits.sparsity
+
+    @property
     def confidence(self) -> float:
         """Probability with which a target must hold."""
         return NormalDist().cdf(self.confidence_z)
