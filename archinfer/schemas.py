@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, TypeAdapter
 
 from archinfer.calibration.calibrate import Calibration
-from archinfer.checks.run import Report
+from archinfer.checks.results import Report
 from archinfer.checks.schema import CheckFile
 from archinfer.errors import UnknownNameError
 from archinfer.fitting.observations import ObservationFile

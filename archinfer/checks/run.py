@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from statistics import NormalDist
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from archinfer.api.serving import predict
 from archinfer.api.solving import question as ask
 from archinfer.api.solving import solve
 from archinfer.asking import Range
+from archinfer.checks.results import Remark, Report, Result
 from archinfer.checks.schema import (
     Check,
     ClaimBound,
@@ -38,7 +39,6 @@ from archinfer.models import catalogue
 from archinfer.models.checkpoint import load_architecture
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.physics.decode import speed_at
-from archinfer.record import As, Record
 from archinfer.solver.conflict import conflict
 from archinfer.solver.constraints import constraints
 from archinfer.solver.question import Question
@@ -46,69 +46,6 @@ from archinfer.solver.region import solve as solve_region
 from archinfer.solver.variants import Size, spans
 from archinfer.units import format_quantity
 from archinfer.words import counted
-
-Expectation: TypeAlias = Annotated[
-    str,
-    As(
-        Literal[
-            "feasible", "tokens_per_s", "nodes", "memory", "contains", "excludes", "claim", "lint"
-        ]
-    ),
-]
-
-
-@dataclass(frozen=True)
-class Result(Record):
-    """One expectation, held against the model."""
-
-    name: str
-    """of the check"""
-    expectation: Expectation
-    file: str
-    line: int
-    passed: bool
-    message: str
-    """what was found and what was expected, on one line"""
-    margin: float | None
-    """relative distance to the limit, positive where it holds (0.2: a fifth to spare); null: there
-    is none"""
-
-
-@dataclass(frozen=True)
-class Remark(Record):
-    """What is wrong with a check file, or to be known of a model that it names."""
-
-    file: str
-    line: int | None
-    message: str
-
-
-@dataclass(frozen=True)
-class Report(Record):
-    """What came of one or more check files."""
-
-    KEYS = ("results", "passed", "failed", "errors", "warnings")
-
-    results: tuple[Result, ...]
-    errors: tuple[Remark, ...] = ()
-    """files that are wrong; exit code 2"""
-    warnings: tuple[Remark, ...] = ()
-    """what to know of the models that are named"""
-
-    @property
-    def passed(self) -> int:
-        """Expectations that hold."""
-        return sum(r.passed for r in self.results)
-
-    @property
-    def failed(self) -> int:
-        """Expectations that do not."""
-        return len(self.results) - self.passed
-
-    @property
-    def exit_code(self) -> int:
-        """0: all hold; 1: some fail; 2: a file is wrong."""
-        return 2 if self.errors else 1 if self.failed else 0
 
 
 def run(paths: Iterable[str | os.PathLike[str]], evaluate: bool = True) -> Report:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from archinfer.checks.run import Report
+    from archinfer.checks.results import Report
 
 EXAMPLE_NAME = "archinfer-checks.yaml"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from xml.etree import ElementTree
 
-from archinfer.checks.run import Remark, Report, Result
+from archinfer.checks.results import Remark, Report, Result
 from archinfer.report import document as doc
 
 # What XML 1.0 cannot hold, escaped or not.
