@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import time
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from archinfer.forward.pareto import Evaluated, non_dominated
 from archinfer.models.named import read_model
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.economy import node_dollars_per_hour, node_power_w
+from archinfer.physics.mapping import Layout
 from archinfer.physics.prefill import time_to_first_token
 from tests.cli import run
 
@@ -303,3 +306,37 @@ def test_solve_with_a_cost_of_a_token() -> None:
             )  # fmt: skip
             assert one.dollars_per_million_output_tokens <= cost * 1.001
     assert sizes == sorted(sizes, reverse=True) and sizes[0] > sizes[-1]
+
+
+def test_the_best_batch_is_within_a_step_of_the_measured_one() -> None:
+    """Of engines' curves with at least four numbers of users, at 20, 50 and 100 tokens/s a user."""
+    path = Path(__file__).resolve().parent.parent / "archinfer" / "data" / "serving.csv"
+    curves: dict[tuple[str, ...], list[tuple[int, float]]] = {}
+    with path.open(encoding="utf-8") as file:
+        for r in csv.DictReader(file):
+            usable = not r["decode_share"] or float(r["decode_share"]) >= 0.7
+            if usable and r["mtp"] == "no" and r["attention_dp"] == "1" and r["pp"] == "1":
+                key = tuple(r[k] for k in ("model", "profile", "weights", "isl", "osl", "tp"))
+                curves.setdefault(key, []).append(
+                    (int(r["concurrency"]), 1e3 / float(r["tpot_ms"]))
+                )
+    steps = []
+    for (model, profile, weights, isl, osl, group), points in curves.items():
+        ladder = [0, *sorted({users for users, _ in points})]
+        if len(ladder) < 5:
+            continue
+        prompt, output = int(float(isl)), int(float(osl))
+        deployment = Deployment(
+            context_tokens=prompt + output // 2, prompt_tokens=prompt, output_tokens=output,
+            weights=weights, kv="bf16", layout=Layout(int(group)),
+        )  # fmt: skip
+        found = {
+            n: predict(model, profile, deployment.with_(concurrency=n), changes=False).time.total
+            for n in ladder[1:]
+        }
+        for target in (20, 50, 100):
+            measured = max([n for n, speed in points if speed >= target], default=0)
+            predicted = max([n for n, s in found.items() if 1.0 / s >= target], default=0)
+            steps.append(abs(ladder.index(measured) - ladder.index(predicted)))
+    assert len(steps) > 100
+    assert np.mean(np.array(steps) <= 1) >= 0.8
