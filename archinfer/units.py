@@ -324,6 +324,8 @@ def _exact(factor: float) -> Decimal:
 def _wrong_unit(unit: str, kind: Dimension) -> str:
     if not unit:
         return f"a number without a unit is not {kind.noun}"
+    if unit.startswith(":"):
+        return f"{shorten(unit)} makes it a range, and one number is expected here"
     same = [u for u in kind.units if u.lower() == unit.lower()]
     if same:
         hint = f" (units are case-sensitive: did you mean {same[0]!r}?)"
@@ -342,7 +344,7 @@ def plain_number(value: float, digits: int = 3) -> str:
     rounded = float(f"{value:.{digits}g}")
     if 10.0 ** (digits - 1) <= abs(rounded) < 1e12:
         return f"{rounded:,.0f}"
-    return f"{rounded:.{digits}g}"
+    return f"{rounded:,.{digits}g}"
 
 
 def base_unit(dimension: str) -> str:

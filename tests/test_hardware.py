@@ -380,7 +380,7 @@ def test_list_and_show() -> None:
     assert "memory.capacity" in table and "44 GB" in table and "\x1b" not in table
     assert max(map(len, table.splitlines())) <= 80
     narrow = runner.invoke(app, ["show", "wse-3"], env={"COLUMNS": "50", "NO_COLOR": "1"}).stdout
-    assert "memory.capacity: 44 GB\n  Cerebras WSE-3 launch" in narrow
+    assert "memory.capacity: 44 GB; Cerebras WSE-3 launch" in " ".join(narrow.split())
     assert max(map(len, narrow.splitlines())) <= 50
 
 

@@ -207,7 +207,11 @@ def name_of(model: Architecture | ModelShape) -> str:
 
 
 def machines_of(hardware: str | Sequence[Machine] | None) -> list[Hardware]:
-    """Profiles, each once, of names with commas or of several; None: all that are shipped."""
+    """Profiles of names with commas or of several; None: all that are shipped.
+
+    Raises:
+        InputError: one that is there twice.
+    """
     if isinstance(hardware, Hardware):
         return [hardware]
     if hardware is None:
@@ -217,8 +221,9 @@ def machines_of(hardware: str | Sequence[Machine] | None) -> list[Hardware]:
     found: list[Hardware] = []
     for one in hardware:
         profile = machine(one)[0]
-        if profile not in found:
-            found.append(profile)
+        if profile in found:
+            raise InputError(f"hardware: {profile.name} is named twice")
+        found.append(profile)
     return found
 
 

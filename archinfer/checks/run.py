@@ -44,7 +44,7 @@ from archinfer.solver.constraints import constraints
 from archinfer.solver.question import Question
 from archinfer.solver.region import solve as solve_region
 from archinfer.solver.variants import Size, spans
-from archinfer.units import format_quantity
+from archinfer.units import format_quantity, plain_number
 from archinfer.words import counted
 
 
@@ -236,12 +236,12 @@ def _fits(model: Prediction, expected: bool) -> _Finding:
 
 def _speed(model: Prediction, bound: SpeedBound) -> _Finding:
     at = f"at {bound.confidence * 100:g} % confidence"
-    wanted = f"at least {format_quantity(bound.at_least, 'tokens_per_s')}"
+    wanted = f"at least {plain_number(bound.at_least, 4)} tokens/s"
     if not model.fits:
         return _Finding(False, f"expected {wanted} {at}, but does not fit: {model.limit}", -1.0)
     z = NormalDist().inv_cdf(bound.confidence)
     reached = float(speed_at(model.hardware, model.time, model.deployment.accepted_high, z))
-    message = f"{format_quantity(reached, 'tokens_per_s')} {at}, expected {wanted}"
+    message = f"{plain_number(reached, 4)} tokens/s {at}, expected {wanted}"
     return _Finding(reached >= bound.at_least, message, reached / bound.at_least - 1.0)
 
 
@@ -272,8 +272,8 @@ def _possible(question: Question, expected: bool) -> _Finding:
     else:
         message = "no model is possible"
     if headroom is not None:
-        fastest = format_quantity(question.tokens_per_s * (1.0 + headroom), "tokens_per_s")
-        message += f"; the fastest makes {fastest}"
+        fastest = plain_number(question.tokens_per_s * (1.0 + headroom), 4)
+        message += f"; the fastest makes {fastest} tokens/s"
         headroom = headroom if expected else -headroom
     return _Finding(region.feasible is expected, message, headroom)
 

@@ -35,8 +35,9 @@ def calibrate(
         ),
     ] = False,
     cases: Annotated[
-        int, typer.Option(min=1, max=1000, help="Models of the blind test.")
-    ] = BLIND_CASES,
+        int | None,
+        typer.Option(min=1, max=1000, help=f"Models of --blind. Default: {BLIND_CASES}."),
+    ] = None,
     threads: Annotated[
         int | None,
         typer.Option(
@@ -66,12 +67,13 @@ def calibrate(
     budget = read_count("--memory", memory, "bytes")
     if budget <= 0:
         raise InputError(f"--memory: expected a positive size, found {memory!r}")
+    if cases is not None and not blind:
+        raise InputError("--cases: models of the blind test, which --blind asks for")
     check_targets(plot, report_file)
     if save is not None:
         check_target("--save", save)
-    answer = _measured(
-        quick, memory, budget, seed, cases if blind else 0, (save, plot, report_file)
-    )
+    models = (cases or BLIND_CASES) if blind else 0
+    answer = _measured(quick, memory, budget, seed, models, (save, plot, report_file))
     show(answer, output)
 
 

@@ -6,6 +6,7 @@ import functools
 import inspect
 import math
 import re
+import sys
 from collections.abc import Callable
 from typing import Annotated, Any, get_type_hints
 
@@ -84,4 +85,11 @@ def _as_options(message: str) -> str:
         lambda m: _flag(m[0]) if m[0] in ASKS else m[0],
         message[first.end() :],
     )
-    return f"{_flag(first[0])}{rest}"
+    return f"{_written(first[0])}{rest}"
+
+
+def _written(name: str) -> str:
+    """The option by which an entry was given on the command line, by its usual name if by none."""
+    flags = [_flag(n) for n in (name, *ASKS[name].also)]
+    words = {word.partition("=")[0] for word in sys.argv[1:]}
+    return next((flag for flag in flags if flag in words), flags[0])

@@ -37,9 +37,7 @@ def solve(
 
     check_targets(plot, report)
     if emit is not None:
-        from archinfer.writing import check_folder
-
-        check_folder("--emit", emit)
+        _check_emit(emit, asked["architectures"])
 
     from archinfer.api.solving import solve as solve_question
     from archinfer.report.architectures import csv_rows
@@ -60,6 +58,8 @@ def solve(
     if emit is not None:
         from archinfer.solver.emit import emit as write
 
+        if not found.architectures:
+            warn(f"nothing is feasible, so there is nothing to write: {emit} was not written")
         for path in write(found.architectures, question, emit):
             typer.echo(f"wrote {path}", err=True)
     answer = Answer(
@@ -69,3 +69,13 @@ def solve(
         (lambda: chart(found)) if found.feasible else None,
     )
     show(answer, output, explain=explain, plot=plot, report=report)
+
+
+def _check_emit(folder: str, architectures: int) -> None:
+    """Refuse a folder that could not be written, or nothing to write, before any work is done."""
+    from archinfer.errors import InputError
+    from archinfer.writing import check_folder
+
+    check_folder("--emit", folder)
+    if architectures == 0:
+        raise InputError("--emit: --architectures 0 leaves none to write")

@@ -59,7 +59,7 @@ from archinfer.inference.statistics import DEGREES, quantiles
 from archinfer.models.family import ATTENTION_KINDS, attention_rule
 from archinfer.models.shape import FloatArray
 from archinfer.solver.question import Question
-from archinfer.units import format_range
+from archinfer.units import format_range, plain_number
 
 ESS_FLOOR = 1000.0
 
@@ -199,9 +199,9 @@ def _warnings(posterior: Posterior, target_ess: float) -> tuple[str, ...]:
     assert expected is not None
     if question.observed and expected.tail < TAIL:
         warnings.append(
-            f"{question.tokens_per_s:,.6g} tokens/s is far from what models of the prior reach on "
-            f"these nodes ({expected.p05:,.0f} to {expected.p95:,.0f}): the answer rests on "
-            "the tails of the prior, or something else limits the speed"
+            f"{plain_number(question.tokens_per_s, 6)} tokens/s is far from what models of the "
+            f"prior reach on these nodes ({expected.p05:,.0f} to {expected.p95:,.0f}): the answer "
+            "rests on the tails of the prior, or something else limits the speed"
         )
     unused = [
         option
@@ -370,9 +370,9 @@ def _impossible(question: Question, level: int, draws: Draws[_Kept]) -> str:
     alive = np.isfinite(draws.log_weights)
     slow, fast = quantiles(batch.tokens_per_s[alive], _equal(int(alive.sum())), (0.05, 0.95))
     return (
-        f"no model that fits answers at {question.tokens_per_s:,.6g} tokens/s: those tried reach "
-        f"{slow:,.0f} to {fast:,.0f}, and noise of more than {FAR:g} of its scales would have to "
-        "make up the rest"
+        f"no model that fits answers at {plain_number(question.tokens_per_s, 6)} tokens/s: those "
+        f"tried reach {slow:,.0f} to {fast:,.0f}, and noise of more than {FAR:g} of its "
+        "scales would have to make up the rest"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +55,8 @@ def is_model(path: str) -> bool:
 def _inside(path: str) -> str:
     """The file that a folder stands for; the path itself where it is none."""
     folder = Path(path)
-    if not folder.is_dir():
+    # pathlib raises where a name is too long for a file.
+    if not os.path.isdir(path):
         return path
     snapshots = folder if folder.name == "snapshots" else folder / "snapshots"
     if snapshots.is_dir() and not (folder / "config.json").exists():

@@ -9,7 +9,7 @@ from archinfer.models.family import Habits
 from archinfer.report.posterior import speculation_text
 from archinfer.solver.answer import Answer
 from archinfer.solver.question import Question
-from archinfer.units import format_quantity
+from archinfer.units import format_quantity, plain_number
 from archinfer.words import compact, counted, gain, load
 
 OPEN = (0.0, math.inf)
@@ -22,7 +22,7 @@ def headline(question: Question) -> str:
     where = counted(high, node) if low == high else f"{low:,} to {counted(high, node)}"
     if not question.nodes_known:
         where = f"an unknown number of {node}s"
-    speed = f"{question.tokens_per_s:,.6g} tokens/s"
+    speed = f"{plain_number(question.tokens_per_s, 6)} tokens/s"
     asked = f"{speed} observed" if question.observed else f"at least {speed} for one user"
     return f"Which models fit {asked} on {where}?"
 
@@ -77,7 +77,7 @@ def _asked(q: Question) -> Iterator[str]:
     if q.confidence_z != 0.0 and not q.observed:
         yield f"the speed held with a probability of {100.0 * q.confidence:.3g} %"
     if q.throughput_tokens_per_s is not None:
-        yield f"at least {q.throughput_tokens_per_s:,.6g} tokens/s over all users"
+        yield f"at least {plain_number(q.throughput_tokens_per_s, 6)} tokens/s over all users"
     if q.max_token_dollars is not None:
         yield f"at most {q.max_token_dollars:g} USD for a million output tokens"
     if q.power_w is not None:

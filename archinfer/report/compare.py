@@ -10,7 +10,7 @@ from archinfer.forward.compare import Entry
 from archinfer.forward.deployments import Pareto
 from archinfer.report import document as doc
 from archinfer.report.pareto import answer, best
-from archinfer.words import compact, gain, load, speed, speeds
+from archinfer.words import compact, counted, gain, load, speed, speeds
 
 FEW = 4
 """Most machines whose software and overlaps are named one by one under the table."""
@@ -91,8 +91,8 @@ def _title(entry: Entry) -> str:
     p = entry.prediction
     return (
         f"{entry.model}: {compact(float(p.shape.total_params))} parameters, "
-        f"{compact(float(p.shape.active_params))} active, {float(p.shape.layers):.0f} layers, "
-        f"{p.weights} weights"
+        f"{compact(float(p.shape.active_params))} active, "
+        f"{counted(float(p.shape.layers), 'layer')}, {p.weights} weights"
     )
 
 

@@ -147,7 +147,7 @@ def likeliest_text(posterior: Posterior) -> str:
     kind = f"{compact(one.active_params)} active" if one.mixture_of_experts else "dense"
     return (
         f"Most likely, as one architecture: {compact(one.total_params)} parameters, {kind}, "
-        f"{one.layers} layers {one.hidden_size:,.0f} wide, {one.attention}, on "
+        f"{counted(one.layers, 'layer')} {one.hidden_size:,.0f} wide, {one.attention}, on "
         f"{counted(one.nodes, node)} in {one.weights}; {one.accepted_tokens:.2g} accepted tokens a "
         f"pass, {counted(one.concurrency, 'user')} of {compact(one.held_context_tokens, 2)} tokens."
     )
@@ -286,7 +286,8 @@ def comparison_text(comparison: Comparison) -> list[str]:
         return f"{'more' if more else 'less'} {CAUSES[name]}"
 
     return [
-        f"{comparison.reference} answers at {comparison.reference_tokens_per_s:,.4g} tokens/s, "
+        f"{comparison.reference} answers at "
+        f"{plain_number(comparison.reference_tokens_per_s, 4)} tokens/s, "
         f"{ratio if slower else 1.0 / ratio:.2g} times as {'fast' if slower else 'slow'}.",
         f"Main cause: {cause(first)} with {100 * chance:.0f} %"
         + "".join(f", {cause(name)} with {100 * p:.0f} %" for name, p in causes[1:3] if p > 0.02)

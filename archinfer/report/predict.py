@@ -209,6 +209,6 @@ def _times(fitting: list[Row], many: bool) -> Iterator[doc.Block]:
         p = row.result
         if many:
             yield doc.Paragraph(row.name, "strong", where, tight=True)
-        depth = "" if row.depths is None else f" at {p.shape.layers:.0f} layers"
+        depth = "" if row.depths is None else f" at {counted(float(p.shape.layers), 'layer')}"
         title = f"One pass takes {seconds(float(p.time.total))}{depth}"
         yield time_table(title, times_s(p), where)

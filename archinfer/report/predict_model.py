@@ -129,7 +129,9 @@ def answers(row: Row, where: doc.Where) -> Iterator[doc.Block]:
         too_full = [other for other in row.depths.predictions if not other.fits]
         if p.fits and too_full:
             last = too_full[-1]
-            yield doc.Paragraph(f"With {last.shape.layers:.0f} layers: {last.limit}.", where=where)
+            yield doc.Paragraph(
+                f"With {counted(float(last.shape.layers), 'layer')}: {last.limit}.", where=where
+            )
 
 
 def _layout(p: Prediction) -> str:

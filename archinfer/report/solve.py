@@ -112,7 +112,9 @@ def _sentence(answer: Answer) -> str:
     total, active = answer.ranges["total_params"].high, answer.ranges["active_params"].high
     layers = answer.ranges["layers"]
     sizes = at_most(total.value, active.value, (total.by, active.by))
-    return f"Feasible: up to {sizes}, {layers.low.value:.0f} to {layers.high.value:.0f} layers."
+    return (
+        f"Feasible: up to {sizes}, {layers.low.value:.0f} to {counted(layers.high.value, 'layer')}."
+    )
 
 
 def _variants(answer: Answer) -> Iterator[doc.Block]:
@@ -180,7 +182,7 @@ def _reads(answer: Answer) -> Iterator[doc.Block]:
     title = (
         "What the speed reads: tokens/s (without speculation) if one quantity changes, around "
         f"{compact(about.total_params)} total, {compact(about.active_params)} active, "
-        f"{about.architecture.layers} layers (fitting or not; nodes follow the layers)"
+        f"{counted(about.architecture.layers, 'layer')} (fitting or not; nodes follow the layers)"
     )
     rows = [_sensitivity(row) for row in answer.sensitivity]
     yield doc.Table(title, ("", "halved", "as is", "doubled", "doubling"), rows, "prrrr", PLUS)

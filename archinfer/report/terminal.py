@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -40,10 +41,14 @@ def _free(console: Console) -> bool:
 
 def new_console() -> Console:
     """Standard output for people: no highlighting of what Rich takes for numbers or paths."""
-    console = Console(highlight=False, soft_wrap=False)
-    if _free(console):
-        console = Console(highlight=False, soft_wrap=False, width=PIPE_WIDTH)
-    return console
+    console = _console()
+    return _console(PIPE_WIDTH) if _free(console) else console
+
+
+def _console(width: int | None = None) -> Console:
+    # Rich itself leaves out the colours alone, and still writes in bold.
+    colors: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    return Console(highlight=False, soft_wrap=False, width=width, color_system=colors)
 
 
 def print_document(document: doc.Document, explain: bool = False) -> None:
@@ -198,7 +203,7 @@ def _print_columns(
     for row in zip(*(c.cells for c in columns), strict=True):
         grid.add_row(*row)
     if room > console.width:
-        console = Console(highlight=False, soft_wrap=False, width=room)
+        console = _console(room)
     console.print(grid)
 
 

@@ -47,7 +47,7 @@ def _target(answer: Answer) -> Iterator[tuple[str, str]]:
     yield "The largest", _largest(answer)
     total, active = ends["total_params"], ends["active_params"]
     sizes = at_most(total.value, active.value, (by["total_params"], by["active_params"]))
-    yield "At most", f"{sizes}, or {ends['layers'].value:.0f} layers ({by['layers']})"
+    yield "At most", f"{sizes}, or {counted(ends['layers'].value, 'layer')} ({by['layers']})"
     loose = [row for row in answer.sensitivity if not reads(row)]
     if loose:
         told = [f"{SIZES[row.quantity]} ({change(row.elasticity)} if doubled)" for row in loose]

@@ -227,13 +227,15 @@ def _too_slow(question: Question, factor: float, total_s: float) -> str:
     """How fast the fastest model is, whose pass takes `total_s`."""
     if question.observed:
         return (
-            f"the fastest model's interval ends at {question.tokens_per_s / factor:,.4g} tokens/s, "
+            f"the fastest model's interval ends at "
+            f"{plain_number(question.tokens_per_s / factor, 4)} tokens/s, "
             f"{plain_number(factor)} times too slow"
         )
     most = question.speculation[1]
     return (
-        f"the fastest model makes {most / total_s:,.4g} tokens/s at {most:g} accepted tokens a "
-        f"pass; {question.tokens_per_s:,.4g} would need {plain_number(most * factor)} of them"
+        f"the fastest model makes {plain_number(most / total_s, 4)} tokens/s at {most:g} accepted "
+        f"token{'' if most == 1 else 's'} a pass; {plain_number(question.tokens_per_s, 6)} would "
+        f"need {plain_number(most * factor)} of them"
     )
 
 
