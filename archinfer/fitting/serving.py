@@ -48,6 +48,9 @@ class ServingRow:
     whole_experts: bool
     first_token_s: float
     per_token_s: float
+    engine_version: str = ""
+    attention_replicas: int = 1
+    """copies of the attention's weights, each of which serves its own users"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,39 +119,49 @@ def _row(found: dict[str, str]) -> ServingRow:
         whole_experts=int(found["moe_ep"]) > 1,
         first_token_s=float(found["ttft_ms"] or "nan") / 1e3,
         per_token_s=float(found["tpot_ms"]) / 1e3,
+        engine_version=found["engine_version"],
+        attention_replicas=int(found["attention_dp"]),
     )
 
 
 @cache
-def _machine(name: str) -> Hardware:
+def machine(name: str) -> Hardware:
+    """A shipped profile, read once."""
     return Hardware.load(name)
 
 
 @cache
-def _model(name: str) -> Architecture:
+def model(name: str) -> Architecture:
+    """A model of the catalogue, read once."""
     return load(name)
 
 
-def compared(row: ServingRow) -> Compared:
-    """A configuration as the shipped profile predicts it; keys and values are cached in 8 bits
-    where weights have 8 bits or fewer that products take as they are, as engines are told."""
-    narrow = row.weights.startswith(("fp8", "nvfp4"))
-    native = row.weights == "mxfp4" and "fp4" in dict(_machine(row.profile).peaks_flops)
+def cache_format(weights: str, profile: str) -> str:
+    """In what keys and values are cached: 8 bits where weights have 8 bits or fewer that products
+    take as they are, as engines are told, else 16."""
+    narrow = weights.startswith(("fp8", "nvfp4"))
+    native = weights == "mxfp4" and "fp4" in dict(machine(profile).peaks_flops)
+    return "fp8" if narrow or native else "bf16"
+
+
+def deployment(row: ServingRow) -> Deployment:
+    """What a configuration asks; its context is what a pass sees on average."""
     whole = row.whole_experts if row.nodes > 1 else None
-    found = evaluate(
-        _model(row.model),
-        _machine(row.profile),
-        Deployment(
-            nodes=row.nodes,
-            context_tokens=row.prompt_tokens + row.output_tokens // 2,
-            concurrency=row.concurrency,
-            weights=row.weights,
-            kv="fp8" if narrow or native else "bf16",
-            layout=Layout(row.nodes, 1, whole),
-            prompt_tokens=row.prompt_tokens,
-            output_tokens=row.output_tokens,
-        ),
+    return Deployment(
+        nodes=row.nodes,
+        context_tokens=row.prompt_tokens + row.output_tokens // 2,
+        concurrency=row.concurrency,
+        weights=row.weights,
+        kv=cache_format(row.weights, row.profile),
+        layout=Layout(row.nodes, 1, whole),
+        prompt_tokens=row.prompt_tokens,
+        output_tokens=row.output_tokens,
     )
+
+
+def compared(row: ServingRow) -> Compared:
+    """A configuration as the shipped profile predicts it."""
+    found = evaluate(model(row.model), machine(row.profile), deployment(row))
     first = found.first_token
     first_s = np.nan if first is None else float(first.under_load_s.p50)
     return Compared(
@@ -190,7 +203,7 @@ def by(
 USERS = ("1 to 4 users", "5 to 16 users", "17 to 64 users", "65 to 256 users", "more users")
 
 
-def _users(row: ServingRow) -> str:
+def users(row: ServingRow) -> str:
     """The bin of a number of users."""
     return USERS[int(np.searchsorted((4, 16, 64, 256), row.concurrency))]
 
@@ -203,5 +216,5 @@ def serving_accuracy(given: Sequence[ServingRow] | None = None) -> ServingAccura
         by(lambda r: r.profile, found),
         by(lambda r: r.model, found),
         by(lambda r: r.engine, found),
-        by(_users, found, USERS),
+        by(users, found, USERS),
     )
