@@ -386,7 +386,7 @@ class TestAnswer:
         ("changes", "words"),
         [
             ({"total": (2e12, 4e12), "active": (5e12, 6e12)}, "total 2T:4T and active 5T:6T"),
-            ({"tokens_per_s": 1e8}, "answers at 1e+08 tokens/s"),
+            ({"tokens_per_s": 1e8}, "answers at 100,000,000 tokens/s"),
             ({"nodes": (4000, 4000)}, "fits on 4k wafers"),
             ({"layers": (20, 10**4), "active": (1e17, 2e17)}, "excludes it"),
         ],
