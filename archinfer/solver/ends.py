@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.models.shape import FloatArray
-from archinfer.solver.limits import FAST, SLOW, TINY, Limits
+from archinfer.solver.limits import FAST, ROUNDING, SLOW, TINY, Limits
 from archinfer.solver.question import Question
 from archinfer.solver.roots import hidden_peaks, last_nonnegative, last_of_several, peak, scan
 from archinfer.solver.slices import Index, Slices
@@ -87,17 +87,25 @@ def active_ends(question: Question, slices: Slices) -> ActiveEnds:
 
 
 def _raised(f: Limits, x_low: FloatArray, x_high: FloatArray) -> FloatArray:
-    """The least A that is slow enough at its largest total; inf where none is."""
-    ok = np.flatnonzero(x_low <= x_high)
-    # Search downwards from the top.
-    mirrored = last_nonnegative(
-        lambda y, j: f.slow(f.total_high_of(np.exp(-y), ok[j]), np.exp(-y), ok[j]),
-        -x_high[ok],
-        -x_low[ok],
-    )
-    raised = np.full(len(x_low), np.inf)
-    raised[ok] = -mirrored
-    return np.asarray(np.maximum(x_low, raised))
+    """The least A that is slow enough at its largest or at its least total; inf where none is."""
+    raised = np.where(x_low <= x_high, x_high, np.inf)
+    found = np.isnan(raised)
+    for total_of in (f.total_high_of, f.total_low_of):
+        at = np.flatnonzero(np.isfinite(raised))
+        if np.any(found):
+            # Only a smaller A is of interest.
+            x = raised[at]
+            at = at[f.slow(total_of(np.exp(x), at), np.exp(x), at) >= 0.0]
+
+        def slow(y: FloatArray, j: Index, at: Index = at, total_of: Any = total_of) -> FloatArray:
+            active = np.exp(-y)
+            return f.slow(total_of(active, at[j]), active, at[j])
+
+        # Search downwards from the top.
+        mirrored = last_nonnegative(slow, -raised[at], -x_low[at])
+        better = np.isfinite(mirrored)
+        raised[at[better]], found[at[better]] = -mirrored[better], True
+    return np.asarray(np.where(found, np.maximum(x_low, raised), np.inf))
 
 
 def _unfolded(
@@ -202,9 +210,9 @@ def _mixed_totals(question: Question, ends: ActiveEnds) -> tuple[ActiveEnds, Tot
 
 def _top(f: Limits, ends: ActiveEnds) -> FloatArray:
     """The A of the largest total if the time grows with A: where sparsity * A meets capacity or
-    speed, or an end of A."""
+    speed, or an end of A; or the least A at which that total is slow enough."""
     if not np.all(f.sparsity_high < np.inf):
-        return ends.low
+        return _slow_top(f, ends, ends.low)
     sparsity = f.sparsity_high
     root = last_nonnegative(
         lambda x, i: np.minimum(
@@ -214,7 +222,23 @@ def _top(f: Limits, ends: ActiveEnds) -> FloatArray:
         np.log(ends.low),
         np.log(ends.high),
     )
-    return np.where(np.isfinite(root), np.exp(root), ends.low)
+    return _slow_top(f, ends, np.where(np.isfinite(root), np.exp(root), ends.low))
+
+
+def _slow_top(f: Limits, ends: ActiveEnds, top: FloatArray) -> FloatArray:
+    """The least A from `top` on at which the largest total is slow enough; `top` where none is."""
+    if not f.has(SLOW):
+        return top
+    fast = f.slow(f.total_high_of(top, np.arange(len(top))), top, np.arange(len(top))) < -ROUNDING
+    at = np.flatnonzero(fast)
+    mirrored = last_nonnegative(
+        lambda y, j: f.slow(f.total_high_of(np.exp(-y), at[j]), np.exp(-y), at[j]),
+        -np.log(ends.high[at]),
+        -np.log(top[at]),
+    )
+    top = top.copy()
+    top[at] = np.where(np.isfinite(mirrored), np.exp(-mirrored), top[at])
+    return top
 
 
 def _bottom(f: Limits, ends: ActiveEnds) -> FloatArray:

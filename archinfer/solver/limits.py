@@ -21,6 +21,10 @@ TINY = 1e-300
 MOST = 1e18
 """More parameters than anything holds."""
 
+ROUNDING = 1e-12
+"""What a slack may miss of 0 at an end that is itself a root. Where the time is the same at every
+N, rounding alone would decide which of them are possible."""
+
 
 class Limits:
     """The limits and slacks of a batch of slices, as functions of A and N.
@@ -160,21 +164,36 @@ class Limits:
         if self.has(*FAST):
             most = np.log(np.maximum(high, TINY))
             found = last_nonnegative(
-                lambda x, i: self.fast(np.exp(x), active[i], index[i]), np.log(low), most
+                lambda x, i: self.fast(np.exp(x), active[i], index[i]) + ROUNDING,
+                np.log(low),
+                most,
             )
             # Where speed takes nothing away the end stays what it was, to the last digit.
             high = np.where(found < most, np.exp(found), high)
         if self.has(SLOW):
-            # Nothing slow enough below the returned point: nudge to the side that satisfies.
-            found = last_nonnegative(
-                lambda x, i: -self.slow(np.exp(x), active[i], index[i]),
-                np.log(low),
-                np.log(np.maximum(high, low)),
-            )
-            low = np.where(np.isfinite(found), np.exp(found), low)
-            still_fast = self.slow(np.maximum(high, low), active, index) < 0.0
-            low = np.where(still_fast, np.inf, low)
+            low, high = self._slow_interval(low, high, active, index)
         return low, high
+
+    def _slow_interval(
+        self, low: FloatArray, high: FloatArray, active: FloatArray, index: Index
+    ) -> tuple[FloatArray, FloatArray]:
+        """The outer ends of what is slow enough between two N; the low one inf where nothing is."""
+
+        def slow(x: FloatArray, i: Index) -> FloatArray:
+            return self.slow(np.exp(x), active[i], index[i]) + ROUNDING
+
+        most = np.log(np.maximum(high, low))
+        # Nothing slow enough below the returned point: nudge to the side that satisfies.
+        found = last_nonnegative(lambda x, i: -slow(x, i), np.log(low), most)
+        raised = np.where(np.isfinite(found), np.exp(found), low)
+        fast = np.flatnonzero(slow(most, np.arange(len(most))) < 0.0)
+        raised[fast] = np.inf
+        # Where only the least N are slow enough the largest of them ends the interval.
+        x = last_nonnegative(lambda x, i: slow(x, fast[i]), np.log(low[fast]), most[fast])
+        some = np.isfinite(x)
+        fast, high = fast[some], high.copy()
+        raised[fast], high[fast] = low[fast], np.exp(x[some])
+        return raised, high
 
 
 def _tightest(
