@@ -73,6 +73,7 @@ def active_ends(question: Question, slices: Slices) -> ActiveEnds:
     x_high = top
     if f.has(*FAST):
         x_high = last_nonnegative(lambda x, i: f.fast(least(x, i), np.exp(x), i), low, top)
+        x_high = _humped(f, x_high, low, top)
     if f.has(SLOW):
         x_low = _raised(f, low, x_high)
     x_low, x_high = _unfolded(f, (x_low, x_high), (low, top))
@@ -84,6 +85,30 @@ def active_ends(question: Question, slices: Slices) -> ActiveEnds:
     return ActiveEnds(
         slices, np.exp(x_low), np.exp(x_high), np.asarray(low_by, str), high_by.astype(str)
     ).take(kept)
+
+
+_ROUNDS = 6
+
+
+def _humped(f: Limits, x_high: FloatArray, low: FloatArray, top: FloatArray) -> FloatArray:
+    """The largest A that is fast enough also where a larger total than the least is faster."""
+    x_high = x_high.copy()
+    work = np.flatnonzero(f.humped & (x_high < top) & (low <= top))
+    for _ in range(_ROUNDS):
+        x = np.maximum(x_high[work], low[work])
+        total = f.fastest_total(np.exp(x), work)
+        gained = f.fast(total, np.exp(x), work) > ROUNDING
+        work, x, total = work[gained], x[gained], total[gained]
+        if not len(work):
+            break
+
+        def fast(x: FloatArray, i: Index, work: Index = work, n: FloatArray = total) -> FloatArray:
+            active = np.exp(x)
+            least, most = (g(active, work[i]) for g in (f.total_low_of, f.total_high_of))
+            return f.fast(np.clip(n[i], least, np.maximum(least, most)), active, work[i])
+
+        x_high[work] = last_nonnegative(fast, x, top[work])
+    return x_high
 
 
 def _raised(f: Limits, x_low: FloatArray, x_high: FloatArray) -> FloatArray:
@@ -183,9 +208,15 @@ def _mixed_totals(question: Question, ends: ActiveEnds) -> tuple[ActiveEnds, Tot
     """Of mixtures; slices where no total is left are dropped."""
     f = Limits(question, ends.slices)
     every = np.arange(len(ends.slices))
-    top, bottom = _top(f, ends), _bottom(f, ends)
+    top, bottom = _top(f, ends).copy(), _bottom(f, ends)
     low_at_top, total_high = f.total_interval(top, every)
     total_low, high_at_bottom = f.total_interval(bottom, every)
+    if f.has(*FAST) and np.any(f.humped):
+        least = f.total_low_of(ends.high, every)
+        at = np.flatnonzero(f.fast(least, ends.high, every) < -ROUNDING)
+        at_end = f.total_interval(ends.high[at], at)[1]
+        top[at] = np.where(at_end > total_high[at], ends.high[at], top[at])
+        total_high[at] = np.maximum(total_high[at], at_end)
     # An observed speed and a throughput may contradict each other where each alone is possible;
     # at an end of A the interval is one point, whose two ends differ by the roots' rounding.
     lost = total_low > high_at_bottom * (1.0 + _ROUNDING)
@@ -256,7 +287,6 @@ def _bottom(f: Limits, ends: ActiveEnds) -> FloatArray:
 
 _BEYOND = 1e-9
 _BESIDE = 1e-4
-_ROUNDS = 6
 
 
 def _farther(

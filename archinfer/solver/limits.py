@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.models.shape import FloatArray
-from archinfer.physics.terms import room_bytes
+from archinfer.physics.terms import memory_fraction, room_bytes
 from archinfer.solver.constraints import HIDDEN_FLOOR, Candidate, constraints
 from archinfer.solver.question import Question
-from archinfer.solver.roots import last_nonnegative
+from archinfer.solver.roots import last_nonnegative, peak
 from archinfer.solver.slices import Index, Slices
 
 FAST = ("speed", "throughput", "cost")
@@ -24,6 +24,9 @@ MOST = 1e18
 ROUNDING = 1e-12
 """What a slack may miss of 0 at an end that is itself a root. Where the time is the same at every
 N, rounding alone would decide which of them are possible."""
+
+_ONSET = 1e-5
+"""Step in log N by which a slack that rises at all has risen."""
 
 
 class Limits:
@@ -162,17 +165,66 @@ class Limits:
         low = self.total_low_of(active, index)
         high = np.minimum(self.total_high_of(active, index), MOST)
         if self.has(*FAST):
-            most = np.log(np.maximum(high, TINY))
-            found = last_nonnegative(
-                lambda x, i: self.fast(np.exp(x), active[i], index[i]) + ROUNDING,
-                np.log(low),
-                most,
-            )
-            # Where speed takes nothing away the end stays what it was, to the last digit.
-            high = np.where(found < most, np.exp(found), high)
+            low, high = self._fast_interval(low, high, active, index)
         if self.has(SLOW):
             low, high = self._slow_interval(low, high, active, index)
         return low, high
+
+    def _fast_interval(
+        self, low: FloatArray, high: FloatArray, active: FloatArray, index: Index
+    ) -> tuple[FloatArray, FloatArray]:
+        """The outer ends of what is fast enough between two N; the high one 0 where nothing is."""
+
+        def fast(x: FloatArray, i: Index) -> FloatArray:
+            return self.fast(np.exp(x), active[i], index[i]) + ROUNDING
+
+        least, most = np.log(low), np.log(np.maximum(high, TINY))
+        found = last_nonnegative(fast, least, most)
+        # Where speed takes nothing away the end stays what it was, to the last digit.
+        low, high = low.copy(), np.where(found < most, np.exp(found), high)
+        at = np.flatnonzero(self.humped[index] & (found == -np.inf) & (least <= most))
+        x = np.log(self.fastest_total(active[at], index[at]))
+        some = fast(x, at) >= 0.0
+        at, x = at[some], x[some]
+        high[at] = np.exp(last_nonnegative(lambda x, i: fast(x, at[i]), x, most[at]))
+        low[at] = np.exp(-last_nonnegative(lambda y, i: fast(-y, at[i]), -x, -least[at]))
+        return low, high
+
+    @property
+    def humped(self) -> NDArray[np.bool_]:
+        """Where the least total need not be the fastest at the confidence asked for.
+
+        A wafer's region is as large as is best until the bytes fill it. From there on the time
+        hardly grows at first, while the spread moves at once.
+        """
+        q = self.question
+        spread = q.observed or q.confidence_z != 0.0
+        return ~self.slices.dense & (q.hardware.spatial and spread)
+
+    def fastest_total(self, active: FloatArray, index: Index) -> FloatArray:
+        """The total at which the constraints that ask for speed have most slack (`humped`)."""
+        low = np.array(self.total_low_of(active, index))
+        if not len(active):
+            return low
+        least = self.candidate(low, active, index)
+        hardware = self.question.hardware
+        filled = memory_fraction(hardware, least.memory, least.mapping)
+        best = np.asarray(least.time.side) ** 2 * least.mapping.layers_per_stage / hardware.cores
+        room = self.capacity_total(active, index)
+        high = np.maximum(np.minimum(self.total_high_of(active, index), room), low)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            filling = room - (room - low) * (1.0 - best) / (1.0 - filled)
+        start, end = np.log(np.fmin(np.fmax(filling, low), high)), np.log(high)
+
+        def fast(x: FloatArray, i: Index) -> FloatArray:
+            return self.fast(np.exp(x), active[i], index[i])
+
+        every = np.arange(len(active))
+        known = fast(np.log(low), every)
+        at = np.flatnonzero(fast(np.minimum(start + _ONSET, end), every) > known)
+        x, slack = peak(fast, start[at], np.minimum(start[at] + 1.0, end[at]), at, tolerance=1e-7)
+        low[at] = np.where(slack > known[at], np.exp(x), low[at])
+        return low
 
     def _slow_interval(
         self, low: FloatArray, high: FloatArray, active: FloatArray, index: Index
