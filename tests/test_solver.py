@@ -16,6 +16,7 @@ from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement, mappings, widest_group
 from archinfer.solver.answer import answer
 from archinfer.solver.constraints import Candidate, slacks
+from archinfer.solver.limits import Limits
 from archinfer.solver.question import Question
 from archinfer.solver.region import solve
 from archinfer.solver.variants import sensitivity, variants
@@ -59,6 +60,55 @@ def test_membership_equals_the_constraints(question: Question, points: int) -> N
     assert found.points >= points - 3
     assert found.inside > points // 100, "the points must straddle the region"
     assert found.differing == 0
+
+
+@pytest.mark.parametrize(
+    ("total", "active", "layers", "weights"),
+    [
+        (182893945854.03677, 33445624024.851704, 44, "bf16"),
+        (240952077708.17728, 49554543667.92498, 44, "bf16"),
+        (7747745763.722247, 4996460653.972866, 53, "nvfp4"),
+        (66526971010.28863, 4941241018.549568, 53, "nvfp4"),
+        (363755782051.0436, 40354198830.4536, 39, "nvfp4"),
+    ],
+)
+def test_least_total_where_the_time_is_the_same_at_every_total(
+    total: float, active: float, layers: int, weights: str
+) -> None:
+    """A wafer's time stands still until the bytes fill the best region; no rounding decides."""
+    point = tuple(np.array([float(v)]) for v in (total, active, layers, 88))
+    question = FOUNDING.with_(observed=True)
+    assert directly(question, *point, weights).all()
+    assert solve(question).contains(*point, weights).all()
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        FOUNDING.with_(observed=True),
+        FOUNDING.with_(rules=FamilyRules("mla"), tokens_per_s=1500.0, confidence_z=1.28),
+    ],
+    ids=["observed", "confident"],
+)
+def test_nothing_is_possible_beyond_the_ends_of_active(question: Question) -> None:
+    """Where the bytes fill a wafer's region the time hardly grows, and the spread falls."""
+    region = solve(question)
+    limits, every = Limits(question, region.slices), np.arange(len(region.slices))
+    mixed = ~region.slices.dense
+    for total, at in (
+        (region.total_low, region.total_low_at),
+        (region.total_high, region.total_high_at),
+    ):
+        assert np.all(limits.slack(total, at, every)[mixed] > -1e-10)
+    low, high, _, _ = limits.active_limits
+    for step in (2e-6, 2e-5, 1e-4, 5e-4):
+        for active in (region.active_low * (1 - step), region.active_high * (1 + step)):
+            asked = mixed & (low <= active) & (active <= high)
+            for share in np.linspace(0.0, 1.0, 40):
+                least = limits.total_low_of(active, every)
+                most = np.maximum(limits.total_high_of(active, every), least)
+                total = least ** (1.0 - share) * most**share
+                assert not np.any(asked & (limits.slack(total, active, every) > 1e-9))
 
 
 @pytest.mark.parametrize("constant", CONSTANTS)

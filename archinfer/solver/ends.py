@@ -113,24 +113,16 @@ def _humped(f: Limits, x_high: FloatArray, low: FloatArray, top: FloatArray) -> 
 
 def _raised(f: Limits, x_low: FloatArray, x_high: FloatArray) -> FloatArray:
     """The least A that is slow enough at its largest or at its least total; inf where none is."""
-    raised = np.where(x_low <= x_high, x_high, np.inf)
-    found = np.isnan(raised)
+    raised = np.full(len(x_low), np.inf)
     for total_of in (f.total_high_of, f.total_low_of):
-        at = np.flatnonzero(np.isfinite(raised))
-        if np.any(found):
-            # Only a smaller A is of interest.
-            x = raised[at]
-            at = at[f.slow(total_of(np.exp(x), at), np.exp(x), at) >= 0.0]
+        # Search downwards from the least A known, else from the top.
+        start = np.where(np.isfinite(raised), raised, x_high)
 
-        def slow(y: FloatArray, j: Index, at: Index = at, total_of: Any = total_of) -> FloatArray:
-            active = np.exp(-y)
-            return f.slow(total_of(active, at[j]), active, at[j])
+        def slow(y: FloatArray, i: Index, total_of: Any = total_of) -> FloatArray:
+            return f.slow(total_of(np.exp(-y), i), np.exp(-y), i)
 
-        # Search downwards from the top.
-        mirrored = last_nonnegative(slow, -raised[at], -x_low[at])
-        better = np.isfinite(mirrored)
-        raised[at[better]], found[at[better]] = -mirrored[better], True
-    return np.asarray(np.where(found, np.maximum(x_low, raised), np.inf))
+        raised = np.minimum(raised, -last_nonnegative(slow, -start, -x_low))
+    return np.asarray(np.maximum(x_low, raised))
 
 
 def _unfolded(

@@ -16,12 +16,16 @@ against the bends of the time, each maximum between steps included (`roots.last_
 
 An observed speed or a confidence compares with a predicted interval, whose width moves with
 the mix of terms. With the log-standard deviation of each constant below 1 / 1.645 the interval's
-ends grow with N; on temporal hardware they are searched in A as above.
+ends grow with N; on temporal hardware they are searched in A as above. On a wafer they do but for
+the N from which the bytes fill a layer's best region: there the time stands still to first order
+and the spread moves (`limits.Limits.humped`). The ends of A and N are the outer ones of what is
+possible on either side of it, and membership between them is asked of the constraints.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +33,7 @@ from numpy.typing import NDArray
 from archinfer.models.shape import FloatArray
 from archinfer.record import Record
 from archinfer.solver.ends import active_ends, joined, total_ends
-from archinfer.solver.limits import Limits
+from archinfer.solver.limits import ROUNDING, Limits
 from archinfer.solver.question import Question
 from archinfer.solver.slices import Index, Slices, slices_of
 
@@ -86,6 +90,11 @@ class Region:
         """Whether any model is possible."""
         return len(self.slices) > 0
 
+    @cached_property
+    def limits(self) -> Limits:
+        """What bounds total and active parameters in the slices."""
+        return Limits(self.question, self.slices)
+
     def total_interval(self, active: FloatArray, index: Index) -> tuple[FloatArray, FloatArray]:
         """Feasible N at given A in given slices: (low, high), low > high where there is none."""
         limits = Limits(self.question, self.slices.take(np.asarray(index)))
@@ -133,6 +142,10 @@ class Region:
             if len(point):
                 low, high = self.total_interval(active[point], slot)
                 inside[point] = (low <= total[point]) & (total[point] <= high)
+                gap = inside[point] & self.limits.humped[slot]
+                at, slice_at = point[gap], slot[gap]
+                slow = self.limits.slow(total[at], active[at], slice_at)
+                inside[at] = slow >= -ROUNDING
         return inside
 
 
