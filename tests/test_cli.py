@@ -326,7 +326,7 @@ def test_a_width_that_cannot_be_is_not_believed(
         (["solve", "--model", "kimi-k2"], "'--model'; archinfer predict MODEL says"),
         (["solve", "--speed", "9"], "--tokens-per-second is a target, --observed a measurement"),
         (["solve", "--csv"], "no such option '--csv'; --format csv"),
-        (["compare", "--plot", "x.svg"], "archinfer predict MODEL --plot FILE draws it"),
+        (["check", "--plot", "x.svg"], "archinfer predict MODEL --plot FILE draws it"),
     ],
 )  # fmt: skip
 def test_what_the_parser_refuses_is_one_line(
