@@ -459,7 +459,7 @@ WRONG: dict[str, tuple[Callable[[], bytes], int | None, str]] = {
     "habit with physics only": (
         swap("weights: fp8", "sparsity: '1:8', physics_only: true", SOLVED), 4, "habit of design"),
     "price without a price": (
-        swap("weights: fp8", "max_price: 1 USD/h", SOLVED), 4,
+        swap("weights: fp8", "max_price: 1 USD/h", SOLVED.replace("wse-3", "liminal-hbm3")), 4,
         "states no price"),
     "empty point": (add("      contains: {}\n", SOLVED), 7, "expected one of total"),
     "nothing expected": (swap("expect:\n      feasible: true", "expect: {}"), 8,

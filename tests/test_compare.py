@@ -303,7 +303,7 @@ def test_a_target_on_gpus_says_with_what(capsys: pytest.CaptureFixture[str]) -> 
     words = ["solve", "--hardware", "b200", "--tokens-per-second", "750"]
     text = " ".join(run(capsys, *words).out.split())
     # Small dense models only.
-    assert "Without speculation (1 accepted token a pass): up to 38B total and" in text
+    assert "Without speculation (1 accepted token a pass): up to 38B total, or" in text
     assert "With tilert in place of serving engines" in text
     document = json.loads(run(capsys, *words, "--format", "json").out)
     assert [v["feasible"] for v in document["variants"]] == [True, True, True]

@@ -96,9 +96,9 @@ def test_software_of_an_observed_speed(capsys: pytest.CaptureFixture[str]) -> No
     done = run(capsys, *asked).out
     assert "software: 0.56 to 2.2 times the usual (--software fixes it)" in flat(done)
     question = json.loads(run(capsys, *asked, "--format", "json").out)["question"]
-    assert (question["software"], question["software_factor"]) == (None, [0.7267, 2.519])
+    assert (question["software"], question["software_factor"]) == (None, [0.5622, 2.154])
     fixed = json.loads(run(capsys, *asked, "--software", "tilert", "--format", "json").out)
-    assert fixed["question"]["software_factor"] == [2.519, 2.519]
+    assert fixed["question"]["software_factor"] == [2.154, 2.154]
     assert fixed["posterior"]["software"] is None
     wrong = run(capsys, *asked, "--software", "tilrt")
     assert (wrong.code, wrong.out) == (2, "")
@@ -270,7 +270,7 @@ def test_commands_break_no_word(
     assert all(heading in free for heading in ("memory", "full", "layers", "weights", "least"))
     monkeypatch.setenv("COLUMNS", columns)
     narrow = run(capsys, *names).out
-    assert {"gpt-oss-120b", "reductions"} <= words(narrow)
+    assert {"gpt-oss-120b", "weights"} <= words(narrow)
     left_out = re.search(r"Left out, the window is narrow: ([a-z, ]+)", flat(narrow))
     lost = set() if left_out is None else set(left_out[1].split(", "))
     for heading in ("memory", "full", "layers", "weights", "least", "limit", "plain"):

@@ -288,12 +288,12 @@ def test_variants_are_answers_of_their_own() -> None:
     found = {v.name: v for v in variants(question)}
     # 750 tokens/s take drafts or quicker software, and TileRT is the quicker of the two known.
     assert list(found) == ["no speculation", "tensorrt-llm since 2025-05", "tilert"]
-    assert found["no speculation"].ranges["total_params"][1] < 2e10  # small dense models
+    assert found["no speculation"].ranges["total_params"][1] < 4e10  # small models only
     factor = dict((name, f) for name, f, _ in question.hardware.software)["tilert"]
     by_hand = solve(question.with_(tokens_per_s=750.0 / factor))
     assert found["tilert"].ranges["total_params"][1] == by_hand.total_high.max()
     assert found["tilert"].ranges["layers"][1] == by_hand.slices.layers.max()
-    assert "TensorRT-LLM" in found["tilert"].text
+    assert "serving engines of 2025" in found["tilert"].text
     slow = question.with_(tokens_per_s=100.0, throughput_tokens_per_s=4000.0, concurrency=16)
     faster = {v.name: v for v in variants(slow)}["tilert"]
     asked = slow.with_(tokens_per_s=100.0 / factor, throughput_tokens_per_s=4000.0 / factor)
@@ -454,16 +454,16 @@ def test_a_total_to_the_last_digit_is_possible(total: float) -> None:
     assert found.total_high == pytest.approx(total, rel=1e-9)
 
 
-@pytest.mark.parametrize("throughput", [700.0, 900.0, 940.0, 1000.0])
+@pytest.mark.parametrize("throughput", [700.0, 900.0, 940.0, 1500.0])
 def test_throughput_against_an_observed_speed(throughput: float) -> None:
-    """One user at 750 tokens/s is not 1,000 in all: the region shrinks to nothing, exactly."""
+    """One user at 750 tokens/s is not 1,500 in all: the region shrinks to nothing, exactly."""
     question = FOUNDING.with_(
         observed=True, speculation=(1.0, 1.0), throughput_tokens_per_s=throughput
     )
     found = solve(question)
     assert np.all(found.total_low <= found.total_high * (1.0 + 1e-9))
     assert np.all(np.isfinite(found.total_low))
-    assert found.feasible == (throughput < 1000.0)
+    assert found.feasible == (throughput < 1500.0)
     if found.feasible:
         assert agreement(found, 10_000, seed=1).differing == 0
 
