@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from statistics import NormalDist
 from typing import Any, TypeAlias, Unpack
 
@@ -73,8 +74,8 @@ def solve(
     if not question.observed:
         return replace(found, claim=claim)
     if posterior.possible:
-        others = alternatives(posterior, asked["seed"], **_known(question, asked))
-        posterior = replace(posterior, alternatives=others)
+        others = partial(alternatives, posterior, asked["seed"], **_known(question, asked))
+        posterior = replace(posterior, others=others)
     return replace(
         found,
         posterior=posterior,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Annotated, Any
@@ -124,10 +124,15 @@ class Posterior(Record):
     speed_bits: Nullable = 0.0
     """what the speed taught about all quantities and nuisances at once, in bits beyond the number
     of nodes; at least what it taught about any one of them"""
-    alternatives: Annotated[tuple[Alternative, ...], As(list[Alternative] | None)] = ()
-    """the same under other assumptions, where they were asked for"""
+    others: Callable[[], tuple[Alternative, ...]] | None = None
+    """Draws `alternatives`, which takes longer than the posterior itself."""
     warnings: tuple[str, ...] = ()
     """what to know before the answer is trusted"""
+
+    @cached_property
+    def alternatives(self) -> Annotated[tuple[Alternative, ...], As(list[Alternative] | None)]:
+        """the same under other assumptions, where they were asked for"""
+        return () if self.others is None else self.others()
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain JSON data; what nothing is known of is None."""

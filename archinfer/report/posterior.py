@@ -72,9 +72,7 @@ def _found(posterior: Posterior) -> Iterator[doc.Block]:
         rows = _modes(posterior)
         yield doc.Table(title, MODES_HEADINGS, rows, "prrrrr", doc.ALL, titled=doc.ALL)
     yield doc.Paragraph(likeliest_text(posterior), where=FULL)
-    if posterior.alternatives:
-        rows = _alternatives(posterior)
-        yield doc.Table(ALTERNATIVES_TITLE, ALTERNATIVES, rows, "wrrr", FULL, titled=FULL)
+    yield doc.Later(lambda: _rests_on(posterior), FULL)
     yield doc.Paragraph(nuisance_text(posterior), where=FULL, tight=True)
     yield doc.Paragraph(bits_text(posterior), where=FULL, tight=True)
     yield doc.Paragraph(nodes_text(posterior), where=FULL)
@@ -122,6 +120,12 @@ def _modes(posterior: Posterior) -> list[Sequence[str]]:
         )
         for mode in posterior.modes
     ]
+
+
+def _rests_on(posterior: Posterior) -> Iterator[doc.Block]:
+    if posterior.alternatives:
+        rows = _alternatives(posterior)
+        yield doc.Table(ALTERNATIVES_TITLE, ALTERNATIVES, rows, "wrrr", FULL, titled=FULL)
 
 
 def _alternatives(posterior: Posterior) -> list[Sequence[str]]:
