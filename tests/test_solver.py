@@ -454,7 +454,7 @@ def test_a_total_to_the_last_digit_is_possible(total: float) -> None:
     assert found.total_high == pytest.approx(total, rel=1e-9)
 
 
-@pytest.mark.parametrize("throughput", [700.0, 900.0, 940.0, 1500.0])
+@pytest.mark.parametrize("throughput", [700.0, 900.0, 940.0, 1000.0, 1500.0])
 def test_throughput_against_an_observed_speed(throughput: float) -> None:
     """One user at 750 tokens/s is not 1,500 in all: the region shrinks to nothing, exactly."""
     question = FOUNDING.with_(

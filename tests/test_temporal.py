@@ -226,13 +226,13 @@ def test_a_layer_that_takes_many_chips_finds_a_group() -> None:
     assert found.nodes_used == 61 * 128
 
 
-@pytest.mark.parametrize("name", [n for n in Hardware.names() if not Hardware.load(n).spatial])
+SHARING = [h.name for h in map(Hardware.load, Hardware.names()) if not (h.spatial or h.alone)]
+
+
+@pytest.mark.parametrize("name", SHARING)
 def test_the_widest_group_that_is_tried_is_wide_enough(name: str) -> None:
     """The slowest reads there are gain nothing from twice the nodes at the limit."""
     hardware, shape = Hardware.load(name), load("llama-3.1-405b").shape()
-    if hardware.alone:
-        # No other machine to share a layer with.
-        return
     groups = 2.0 ** np.arange(0.0, np.log2(GROUP_MOST) + 1.0)
     total = temporal_time(
         hardware, Workload(shape, Traffic(8000, 1, 16.0)), Placement(126.0, groups)
