@@ -70,3 +70,18 @@ def test_the_caption_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert "within 2.5 % of the total parameters asked" in " ".join(single.split())
     span = cli.run(capsys, "solve", "--total", "1.9T:2.1T").out
     assert "parameters asked)" not in " ".join(span.split())
+
+
+def test_designs_that_cannot_be_built_are_skipped() -> None:
+    """Two layers of 200T active parameters would be wider than any model may be."""
+    question = Question(
+        Hardware.load("gb200-nvl72"),
+        nodes=(5000, 5000),
+        tokens_per_s=1.0,
+        active=(200e12, math.inf),
+        layers=(2, 2),
+        habits=None,
+    )
+    found = answer(question)
+    assert found.feasible
+    assert found.architectures == ()

@@ -131,7 +131,8 @@ def build(
     allows.
 
     Returns:
-        None where no whole sizes come near (an expert narrower than 128).
+        None where no whole sizes come near (an expert narrower than 128), or where they are
+        beyond what a model may have.
     """
     rules = question.rules
     hidden = float(rules.hidden_size(active, layers))
@@ -156,8 +157,8 @@ def _layers(
             tied=rules.tied,
         )
 
-    mixer = _mixer(rules.attention, hidden)
     try:
+        mixer = _mixer(rules.attention, hidden)
         bare = model(DenseMLP(1), mixer).parameters()
         matrix = 3.0 * hidden
         room = (active - bare.total) / layers + matrix
