@@ -23,8 +23,8 @@ from archinfer.hardware.profile import Hardware
 from archinfer.physics.decode import decode_time
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
+from archinfer.physics.memory import memory_fraction
 from archinfer.physics.speculation import DRAFTS, speculative_time, tokens_per_pass
-from archinfer.physics.terms import memory_fraction
 from archinfer.physics.workload import Traffic, Workload
 
 

@@ -28,7 +28,7 @@ from archinfer.models.formats import weight_format
 from archinfer.models.shape import DENSE_CHAIN, LayerGroup, ModelShape
 from archinfer.physics.decode import decode_time, log_sd
 from archinfer.physics.mapping import Placement
-from archinfer.physics.terms import memory_fraction
+from archinfer.physics.memory import memory_fraction
 from archinfer.physics.workload import Traffic, Workload
 from archinfer.solver.question import Question
 

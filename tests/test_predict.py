@@ -28,8 +28,8 @@ from archinfer.models.family import FamilyRules, family_shape
 from archinfer.physics.decode import decode_time, speed_range
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
-from archinfer.physics.placement import fewest_nodes
-from archinfer.physics.terms import TERMS, memory_fraction
+from archinfer.physics.memory import fewest_nodes, memory_fraction
+from archinfer.physics.terms import TERMS
 from archinfer.physics.workload import Traffic, Workload
 
 WAFER = Hardware.load("wse-3")

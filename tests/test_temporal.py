@@ -20,6 +20,7 @@ from archinfer.models.shape import DENSE_CHAIN, Cache, LayerGroup, ModelShape
 from archinfer.physics.decode import decode_time
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import GROUP_MOST, Layout, Placement, read_layout
+from archinfer.physics.memory import memory_fraction, node_share
 from archinfer.physics.nodegroup import (
     busiest_experts,
     node_group,
@@ -29,8 +30,7 @@ from archinfer.physics.nodegroup import (
     unpack_s_per_weight,
 )
 from archinfer.physics.temporal import temporal_time
-from archinfer.physics.terms import memory_fraction
-from archinfer.physics.workload import Traffic, Workload, node_share
+from archinfer.physics.workload import Traffic, Workload
 from tests.cli import run
 
 A100 = Hardware.load("a100-80gb")

@@ -15,7 +15,8 @@ from archinfer.models.formats import weight_format
 from archinfer.models.shape import Cache, FloatArray, LayerGroup, ModelShape, Number
 from archinfer.physics.decode import decode_time
 from archinfer.physics.mapping import Placement
-from archinfer.physics.placement import candidates, fewest_nodes
+from archinfer.physics.memory import fewest_nodes
+from archinfer.physics.placement import candidates
 from archinfer.physics.workload import Traffic, Workload
 
 if TYPE_CHECKING:

@@ -20,9 +20,10 @@ from archinfer.models.shape import FloatArray, ModelShape, Number
 from archinfer.physics.decode import decode_time
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
-from archinfer.physics.placement import candidates, fewest, fewest_nodes, traffic_of
-from archinfer.physics.terms import TokenTime, combined, memory_fraction
-from archinfer.physics.workload import Memory, Workload
+from archinfer.physics.memory import Memory, fewest, fewest_nodes, memory_fraction
+from archinfer.physics.placement import candidates, traffic_of
+from archinfer.physics.terms import TokenTime, combined
+from archinfer.physics.workload import Workload
 from archinfer.record import Quantiles
 
 BLOCK = 16384

@@ -29,8 +29,9 @@ from archinfer.physics.deployment import Deployment
 from archinfer.physics.economy import knows_activity, node_dollars_per_hour, node_power_w
 from archinfer.physics.firsttoken import first_token_spread
 from archinfer.physics.mapping import Placement, mappings, widest_group
+from archinfer.physics.memory import memory_fraction
 from archinfer.physics.prefill import time_to_first_token
-from archinfer.physics.terms import TERMS, TokenTime, memory_fraction
+from archinfer.physics.terms import TERMS, TokenTime
 from archinfer.physics.workload import Workload
 from archinfer.record import Quantiles
 

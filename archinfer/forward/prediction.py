@@ -20,8 +20,9 @@ from archinfer.physics.deployment import Deployment
 from archinfer.physics.economy import node_dollars_per_hour, node_power_w
 from archinfer.physics.firsttoken import FirstToken, first_token
 from archinfer.physics.mapping import Placement
-from archinfer.physics.terms import TERMS, TokenTime, memory_fraction
-from archinfer.physics.workload import Memory, Workload
+from archinfer.physics.memory import Memory, memory_fraction
+from archinfer.physics.terms import TERMS, TokenTime
+from archinfer.physics.workload import Workload
 from archinfer.record import As, Ends, Nullable, Quantiles, Record
 
 TERM_TEXTS = {

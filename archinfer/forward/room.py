@@ -16,7 +16,7 @@ from archinfer.asking import WHOLE_MOST
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import FloatArray
 from archinfer.physics.mapping import Placement, mappings, widest_group
-from archinfer.physics.terms import memory_fraction
+from archinfer.physics.memory import memory_fraction
 from archinfer.physics.workload import Traffic, Workload
 from archinfer.record import Record
 

@@ -17,9 +17,9 @@ from archinfer.inference.statistics import DEGREES
 from archinfer.models.shape import FloatArray
 from archinfer.physics.decode import decode_time, log_sd
 from archinfer.physics.mapping import Placement, widest_group
-from archinfer.physics.placement import fewest
-from archinfer.physics.terms import TokenTime, memory_fraction
-from archinfer.physics.workload import Memory, Workload
+from archinfer.physics.memory import Memory, fewest, memory_fraction
+from archinfer.physics.terms import TokenTime
+from archinfer.physics.workload import Workload
 
 SCALE_UNCERTAINTY = 1.2
 """Factor on the variance of the noise for the uncertainty of its own scale: exp(2 s^2) with

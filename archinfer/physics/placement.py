@@ -13,8 +13,9 @@ from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.decode import decode_time
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement, mappings, widest_group
-from archinfer.physics.terms import TokenTime, combined, memory_fraction
-from archinfer.physics.workload import Memory, Traffic, Workload
+from archinfer.physics.memory import memory_fraction
+from archinfer.physics.terms import TokenTime, combined
+from archinfer.physics.workload import Traffic, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,49 +104,3 @@ def traffic_of(deployment: Deployment, weights: str, outside_bits: float | None)
         prompt_tokens=deployment.prompt,
         output_tokens=deployment.output_tokens,
     )
-
-
-def fewest_nodes(hardware: Hardware, stored: Memory) -> int | None:
-    """Fewest nodes whose usable memory holds one model; None where no number does.
-
-    Layers are whole, so a stage holds ceil(L / stages) of them; on temporal hardware the nodes
-    of one tensor-parallel group share each layer.
-    """
-    nodes, _ = fewest(hardware, stored)
-    return int(nodes) if np.isfinite(nodes) else None
-
-
-def fewest(hardware: Hardware, stored: Memory) -> tuple[FloatArray, Placement]:
-    """Fewest nodes that hold each model, and its layers spread evenly over them.
-
-    Args:
-        hardware: profile.
-        stored: numbers or arrays that broadcast together.
-
-    Returns:
-        Nodes (inf where no number is enough; there the mapping has one layer a stage), mapping.
-    """
-    layers = np.asarray(stored.layers, dtype=float)
-    groups = [1.0]
-    while groups[-1] * 2.0 <= widest_group(hardware):
-        groups.append(groups[-1] * 2.0)
-    nodes = np.asarray(np.inf)
-    per_stage, tensor_parallel = np.ones(()), np.full((), groups[-1])
-    for group in groups:
-        if group >= np.max(nodes):
-            break
-        one = memory_fraction(hardware, stored, Placement(1.0, group))
-        held = np.clip(np.floor(1.0 / np.asarray(one, dtype=float) * (1.0 + 1e-12)), 1.0, layers)
-        taken = memory_fraction(hardware, stored, Placement(held, group))
-        # Rounding may have let one layer too many in.
-        held = np.where((taken > 1.0) & (held > 1.0), held - 1.0, held)
-        used = np.where(np.asarray(one) <= 1.0, Placement(held, group).nodes(layers), np.inf)
-        better = used < nodes
-        even = np.ceil(layers / Placement(held, group).stages(layers))
-        per_stage = np.where(better, even, per_stage)
-        tensor_parallel = np.where(better, group, tensor_parallel)
-        nodes = np.where(better, used, nodes)
-    if hardware.alone:
-        per_stage = np.broadcast_to(layers, np.shape(nodes))
-        nodes = np.where(nodes > 1.0, np.inf, nodes)
-    return nodes, Placement(per_stage, tensor_parallel)

@@ -15,7 +15,8 @@ import numpy as np
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import DENSE_CHAIN, FloatArray, Number
 from archinfer.physics.mapping import Placement
-from archinfer.physics.terms import TokenTime, links_s, memory_fraction
+from archinfer.physics.memory import memory_fraction
+from archinfer.physics.terms import TokenTime, links_s
 from archinfer.physics.workload import (
     Workload,
     attention_macs,

@@ -3,7 +3,7 @@
     T = sum over layers( bytes / (g B e) + unpacking + fixed + 2 t_sync(g) ) + crossings + head
 
 - Every node of a group of g reads a g-th of each layer's weights. A KV cache splits by whole
-  heads (`workload.node_share`); a latent cache is on each node.
+  heads (`memory.node_share`); a latent cache is on each node.
 - Each layer waits for two all-reduces: their latency grows with the group, and more once the
   group leaves its scale-up domain; their payload counts for large batches.
 - The fixed time of a layer is that of its kernels, whatever their bytes: in proportion to the
@@ -29,6 +29,7 @@ import numpy as np
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import LayerGroup, ModelShape, Number
 from archinfer.physics.mapping import Placement
+from archinfer.physics.memory import node_share
 from archinfer.physics.nodegroup import (
     NodeGroup,
     busiest_experts,
@@ -45,7 +46,6 @@ from archinfer.physics.workload import (
     attention_macs,
     cache_read_bytes,
     flops,
-    node_share,
 )
 
 

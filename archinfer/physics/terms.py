@@ -11,8 +11,7 @@ import numpy as np
 
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import Number
-from archinfer.physics.mapping import Placement
-from archinfer.physics.workload import ACTIVATION_BYTES, Memory
+from archinfer.physics.workload import ACTIVATION_BYTES
 from archinfer.record import As, Record
 
 TERMS = (
@@ -82,30 +81,6 @@ def combined(times: Sequence[TokenTime], join: Callable[[list[Number]], Number])
 
     terms = {name: join([getattr(t, name) for t in times]) for name in (*TERMS, "side")}
     return TokenTime(**terms, ledger=ledger)
-
-
-def group_bytes(hardware: Hardware, memory: Memory, mapping: Placement) -> Number:
-    """Usable memory of one group for the whole model if every stage were as full as the fullest.
-
-    Bytes are spread evenly over the layers, and a stage holds `layers_per_stage` whole ones:
-    g * usable * L / m.
-    """
-    usable_bytes = hardware.usable_bytes * mapping.tensor_parallel
-    return usable_bytes * memory.layers / mapping.layers_per_stage
-
-
-def memory_fraction(hardware: Hardware, memory: Memory, mapping: Placement) -> Number:
-    """Share of the fullest node's usable memory that is taken (above 1: does not fit).
-
-    What is held, with the copies of the cache that a group of g holds, over `group_bytes`.
-    """
-    return memory.held(mapping.tensor_parallel) / group_bytes(hardware, memory, mapping)
-
-
-def room_bytes(hardware: Hardware, memory: Memory, mapping: Placement) -> Number:
-    """What `group_bytes` leaves for weights beside cache and activations (may be negative)."""
-    taken_bytes = memory.kv_held(mapping.tensor_parallel) + memory.other
-    return group_bytes(hardware, memory, mapping) - taken_bytes
 
 
 def links_s(hardware: Hardware, stages: Number, numbers: Number) -> tuple[Number, Number]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.models.shape import Cache, LayerGroup, ModelShape, Number
-from archinfer.record import Record
+from archinfer.physics.memory import CacheBytes, Memory
 
 ACTIVATION_BYTES = 2
 """Bytes of one number of an activation: 16 bits, stored as well as sent."""
@@ -72,22 +72,6 @@ def experts_hit(experts: Number, experts_per_token: Number, tokens: Number) -> N
     Real routers are skewed and hit fewer (`LayerGroup.evenness`).
     """
     return experts * (1.0 - (1.0 - experts_per_token / experts) ** tokens)
-
-
-def node_share(shards: Number, group: Number) -> Number:
-    """Part of a cache that the fullest of `group` nodes holds and reads: ceil(s / g) / s.
-
-    Tensor parallelism splits a cache by heads, and heads are whole: g nodes share s heads, and
-    where there are more nodes than heads each head has copies. A latent cache (s = 1) is on
-    every node; a cache without heads (s = inf) splits evenly.
-
-    Args:
-        shards: whole number of ways in which the cache can be split, or inf.
-        group: nodes that share a layer.
-    """
-    with np.errstate(invalid="ignore"):
-        heads = np.ceil(np.asarray(shards, dtype=float) / group) / shards
-    return np.where(np.isinf(shards), 1.0 / np.asarray(group, dtype=float), heads)
 
 
 def _tokens_read(cache: Cache, context_tokens: Number) -> Number:
@@ -182,55 +166,6 @@ def layer_work(
         kv_write_bytes=batch * (kv_write + group.state_bytes),
         flops=batch * flops(group, traffic),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class CacheBytes:
-    """KV cache or state of all layers and sequences that splits in one way."""
-
-    whole_bytes: Number
-    """Its bytes, each counted once."""
-    shards: Number
-    """Ways in which tensor parallelism can split it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Memory(Record):
-    """Bytes that a deployment stores over all nodes, by what they hold."""
-
-    KEYS = ("weights", "kv", "other", "total")
-
-    weights: Number
-    """Bytes of all parameters."""
-    caches: tuple[CacheBytes, ...]
-    """KV cache and recurrent state by the ways in which they split"""
-    other: Number
-    """activations in flight"""
-    layers: Number
-    """layers, over which all of it is spread evenly"""
-
-    @property
-    def kv(self) -> Number:
-        """KV cache and recurrent state, each byte once"""
-        return sum((c.whole_bytes for c in self.caches), start=0.0)
-
-    @property
-    def total(self) -> Number:
-        """each byte once"""
-        return self.weights + self.kv + self.other
-
-    def kv_held(self, group: Number) -> Number:
-        """KV cache and state that groups of `group` nodes hold, copies included.
-
-        Every node counts as much as the fullest one of its group: g * `node_share` of each cache.
-        """
-        return sum(
-            (c.whole_bytes * (group * node_share(c.shards, group)) for c in self.caches), start=0.0
-        )
-
-    def held(self, group: Number) -> Number:
-        """Everything, with the copies of the cache that groups of `group` nodes hold."""
-        return self.weights + self.kv_held(group) + self.other
 
 
 @dataclass(frozen=True)

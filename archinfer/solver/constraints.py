@@ -21,8 +21,9 @@ from archinfer.models.shape import FloatArray, ModelShape, Number
 from archinfer.physics.decode import Z90, decode_time, log_sd, speed_at, throughput
 from archinfer.physics.economy import node_dollars_per_hour
 from archinfer.physics.mapping import Placement
-from archinfer.physics.terms import TokenTime, memory_fraction
-from archinfer.physics.workload import Memory, Traffic, Workload
+from archinfer.physics.memory import Memory, memory_fraction
+from archinfer.physics.terms import TokenTime
+from archinfer.physics.workload import Traffic, Workload
 from archinfer.record import Record
 from archinfer.solver.question import Question
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.models.shape import FloatArray
-from archinfer.physics.terms import memory_fraction, room_bytes
+from archinfer.physics.memory import memory_fraction, room_bytes
 from archinfer.solver.constraints import HIDDEN_FLOOR, Candidate, constraints
 from archinfer.solver.question import Question
 from archinfer.solver.roots import last_nonnegative, peak
