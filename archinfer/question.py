@@ -282,6 +282,15 @@ class Asked(Common, Sure, total=False):
             solve=Use("Observed speed of one user: too slow and too fast are both evidence."),
         ),
     ]
+    observed_max: Annotated[
+        Quantity | None,
+        Ask(
+            **_SPEED,
+            solve=Use(
+                'Announced ceiling of one user\'s speed ("up to 750"): only too fast is evidence.'
+            ),
+        ),
+    ]
     software: Annotated[
         str | None,
         Ask(
@@ -445,7 +454,7 @@ def _entries() -> dict[str, tuple[Any, Ask]]:
 
 
 _TABLE: Final = _entries()
-_FIRST: Final = ("hardware", "nodes", "tokens_per_second", "observed")
+_FIRST: Final = ("hardware", "nodes", "tokens_per_second", "observed", "observed_max")
 
 TYPES: Final[dict[str, Any]] = {name: kind for name, (kind, _) in _TABLE.items()}
 """The type of every argument."""

@@ -22,7 +22,12 @@ from archinfer.inference.infer import _model, infer, simulate
 from archinfer.inference.nuisances import drawn_software
 from archinfer.inference.posterior import Posterior
 from archinfer.inference.prior import CATALOGUE_PRIOR
-from archinfer.inference.statistics import information_bits, mutual_information_bits, quantiles
+from archinfer.inference.statistics import (
+    information_bits,
+    log_likelihood,
+    mutual_information_bits,
+    quantiles,
+)
 from archinfer.models.catalogue import load as load_model
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import DENSE_CHAIN, LayerGroup, ModelShape
@@ -31,6 +36,7 @@ from archinfer.physics.mapping import Placement
 from archinfer.physics.memory import memory_fraction
 from archinfer.physics.workload import Traffic, Workload
 from archinfer.solver.question import Question
+from archinfer.solver.region import solve as solve_region
 
 
 @cache
@@ -609,3 +615,23 @@ def test_sparsity_that_is_asked_for_holds_in_the_probabilities_too(
 ) -> None:
     found = solve("wse-3", nodes=88, observed=750, sparsity=sparsity, architectures=0).posterior
     assert found.moe_probability == pytest.approx(share)
+
+
+def test_an_announced_ceiling_excludes_only_what_is_faster() -> None:
+    hardware = Hardware.load("wse-3")
+    measured = Question(hardware, tokens_per_s=750, observed=True)
+    announced = measured.with_(ceiling=True)
+    likelihood, off = log_likelihood(np.array([-30.0, -1.0, 0.0, 5.0]), np.ones(4), ceiling=True)
+    assert np.all(np.diff(likelihood) > 0.0) and likelihood[2] == pytest.approx(np.log(0.5))
+    # Far above a ceiling as improbable as the tail of the noise; far below it as good as certain.
+    assert likelihood[0] < -10.0 and likelihood[3] > -0.01 and off[3] == 0.0
+    wide, narrow = (infer(q, 4096, target_ess=400) for q in (announced, measured))
+    assert wide.layers.p95 > narrow.layers.p95 and wide.active_params.p95 > narrow.active_params.p95
+    ranges = [solve_region(q).active_high.max() for q in (announced, measured)]
+    assert ranges[0] >= ranges[1]
+    # A crawl is no contradiction to "up to"; a wafer that cannot be so slow is one.
+    slow = announced.with_(layers=(88.0, 88.0), tokens_per_s=1e4)
+    assert solve_region(slow).feasible and infer(slow, 2048, target_ess=200).possible
+    assert not solve_region(slow.with_(ceiling=False)).feasible
+    with pytest.raises(InputError, match="a ceiling, and observed a measurement"):
+        solve("wse-3", 88, observed=750, observed_max=750)

@@ -62,7 +62,7 @@ def solve(
     """
     question = _question(hardware, nodes, tokens_per_second, asked)
     compared = pairs("compare", asked["compare"], "gpt-oss-120b=3000")
-    if compared and not question.observed:
+    if compared and (question.ceiling or not question.observed):
         raise InputError("compare: explains an observed speed, and none is given")
     claimed = read_claim(asked["claim"])
     found = answer(question, asked["architectures"])
@@ -137,12 +137,12 @@ def _question(
     asked: Mapping[str, Any],
 ) -> Question:
     """The question of arguments that are all there."""
-    observed, sparsity = asked["observed"], asked["sparsity"]
-    _check_one_of(tokens_per_second, asked)
+    sparsity = asked["sparsity"]
+    key, speed = _speed(tokens_per_second, asked)
+    observed = key != "tokens_per_second"
+    if asked["physics_only"] and sparsity is not None:
+        raise InputError("sparsity is a habit of design: it does not go with physics_only")
     profile, overrides = machine(hardware, asked["set"])
-    if tokens_per_second is None:
-        tokens_per_second = FOUNDING["tokens_per_second"]
-    key = "tokens_per_second" if observed is None else "observed"
     total = ASKS["total"].range("total", asked["total"])
     active = ASKS["active"].range("active", asked["active"])
     check_active(active[0], total[1])
@@ -151,9 +151,10 @@ def _question(
         habits = Habits(sparsity=ASKS["sparsity"].range("sparsity", sparsity))
     found = Question(
         hardware=profile,
-        **_nodes(profile, hardware, nodes, observed is not None),
-        tokens_per_s=ASKS[key].number(key, tokens_per_second if observed is None else observed),
-        observed=observed is not None,
+        **_nodes(profile, hardware, nodes, observed),
+        tokens_per_s=ASKS[key].number(key, speed),
+        observed=observed,
+        ceiling=key == "observed_max",
         context_tokens=ASKS["context"].count("context", _or(asked["context"], "8k")),
         context_known=asked["context"] is not None,
         concurrency=ASKS["concurrency"].count("concurrency", _or(asked["concurrency"], 1)),
@@ -211,14 +212,24 @@ def family_rules(asked: Mapping[str, Any]) -> FamilyRules:
     return replace(rules, vocab_size=ASKS["vocabulary"].number("vocabulary", asked["vocabulary"]))
 
 
-def _check_one_of(tokens_per_second: Quantity | None, asked: Mapping[str, Any]) -> None:
-    """Refuse options that contradict each other."""
-    if tokens_per_second is not None and asked["observed"] is not None:
+SPEEDS = {
+    "tokens_per_second": "a target",
+    "observed": "a measurement",
+    "observed_max": "a ceiling",
+}
+"""Speeds of one user that a question may have, one of them."""
+
+
+def _speed(tokens_per_second: Quantity | None, asked: Mapping[str, Any]) -> tuple[str, Quantity]:
+    """The speed that was given, the founding target where none was, and which kind it is."""
+    values = {**asked, "tokens_per_second": tokens_per_second}
+    given = [(name, values[name]) for name in SPEEDS if values.get(name) is not None]
+    if len(given) > 1:
+        (first, _), (second, _) = given[1], given[0]
         raise InputError(
-            "observed: a measurement, and tokens_per_second a target: expected one of them"
+            f"{first}: {SPEEDS[first]}, and {second} {SPEEDS[second]}: expected one of them"
         )
-    if asked["physics_only"] and asked["sparsity"] is not None:
-        raise InputError("sparsity is a habit of design: it does not go with physics_only")
+    return given[0] if given else ("tokens_per_second", FOUNDING["tokens_per_second"])
 
 
 def _check_goes_together(question: Question, asked: Mapping[str, Any]) -> None:

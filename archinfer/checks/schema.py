@@ -358,13 +358,15 @@ def _solve_faults(solve: Any) -> Iterator[tuple[Location, str]]:
     """Options of a solve that do not go together."""
     if solve is None:
         return
-    if solve.observed is None and solve.tokens_per_second is None:
-        yield (), "missing one of 'tokens_per_second', 'observed' in key 'solve'"
-    if solve.observed is not None and solve.tokens_per_second is not None:
+    speeds = ("tokens_per_second", "observed", "observed_max")
+    given = [name for name in speeds if getattr(solve, name) is not None]
+    if not given:
+        yield (), "missing one of 'tokens_per_second', 'observed', 'observed_max' in key 'solve'"
+    if len(given) > 1:
         yield (
-            ("observed",),
-            "key 'solve.observed': 'tokens_per_second' is a target and 'observed' a measurement; "
-            "expected one of them",
+            (given[1],),
+            f"key 'solve.{given[1]}': 'tokens_per_second' is a target, 'observed' a measurement "
+            "and 'observed_max' a ceiling; expected one of them",
         )
     if solve.sparsity is not None and solve.physics_only:
         yield (

@@ -27,7 +27,7 @@ from archinfer.inference.nuisances import (
 )
 from archinfer.inference.operations import Operations
 from archinfer.inference.prior import ShapePrior
-from archinfer.inference.statistics import log_density, truncated
+from archinfer.inference.statistics import log_likelihood, truncated
 from archinfer.models.family import family_shape
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, Number
@@ -340,7 +340,9 @@ class GenerativeModel:
         factor = batch.software_factor[index]
         predicted = factor * batch.accepted_tokens[index] / pass_s
         scale = noise_scale(hardware, time)
-        deviation = np.log(q.tokens_per_s / predicted) / scale
+        log_speed, deviation = log_likelihood(
+            np.log(q.tokens_per_s / predicted) / scale, scale, q.ceiling
+        )
         batch.put(
             index,
             tokens_per_s=predicted,
@@ -350,7 +352,7 @@ class GenerativeModel:
             bytes_s=time.weights + time.kv + time.compute + time.head,
             links_s=time.links,
             queue_s=time.queue + time.draft,
-            log_speed=log_density(deviation) - np.log(scale),
+            log_speed=log_speed,
             log_scale=scale,
             deviation=deviation,
         )

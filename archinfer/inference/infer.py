@@ -188,7 +188,7 @@ def _predictive(model: GenerativeModel, draws: Draws[_Kept], count: int = 2048) 
     below = float(special.stdtr(DEGREES, (observed - centre) / batch.log_scale).mean())
     noise = np.random.default_rng(0).standard_t(DEGREES, count)
     p05, p50, p95 = np.exp(np.quantile(centre + batch.log_scale * noise, (0.05, 0.5, 0.95)))
-    tail = min(1.0, 2.0 * min(below, 1.0 - below))
+    tail = below if model.question.ceiling else min(1.0, 2.0 * min(below, 1.0 - below))
     return ExpectedSpeed(float(p05), float(p50), float(p95), tail)
 
 
@@ -369,8 +369,9 @@ def _impossible(question: Question, level: int, draws: Draws[_Kept]) -> str:
             return ""
     alive = np.isfinite(draws.log_weights)
     slow, fast = quantiles(batch.tokens_per_s[alive], _equal(int(alive.sum())), (0.05, 0.95))
+    speed = ("at most " if question.ceiling else "") + plain_number(question.tokens_per_s, 6)
     return (
-        f"no model that fits answers at {plain_number(question.tokens_per_s, 6)} tokens/s: those "
+        f"no model that fits answers at {speed} tokens/s: those "
         f"tried reach {slow:,.0f} to {fast:,.0f}, and noise of more than {FAR:g} of its "
         "scales would have to make up the rest"
     )

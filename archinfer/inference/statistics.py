@@ -32,6 +32,23 @@ def log_density(deviation: FloatArray) -> FloatArray:
     return np.asarray(-0.5 * (DEGREES + 1.0) * np.log1p(deviation**2 / DEGREES))
 
 
+def log_likelihood(
+    deviation: FloatArray, scale: FloatArray, ceiling: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    """Log likelihood of a figure without constants, and by how many scales it is not explained.
+
+    Args:
+        deviation: logarithm of the figure over its prediction, in scales.
+        scale: of the noise of that logarithm.
+        ceiling: the figure is announced as the most there is ("up to"): what is below it is as
+            likely whatever it is, what is above it as unlikely as the noise says.
+    """
+    if ceiling:
+        with np.errstate(divide="ignore"):
+            return np.log(special.stdtr(DEGREES, deviation)), np.minimum(deviation, 0.0)
+    return log_density(deviation) - np.log(scale), deviation
+
+
 LawName = Literal["normal", "student"]
 
 

@@ -89,7 +89,7 @@ def _needs(answer: Answer) -> str:
     """Why architectures are listed that need more or fewer accepted tokens than were allowed."""
     q = answer.question
     low, high = q.speculation
-    if not q.observed:
+    if not q.observed or q.ceiling:
         return ""
     slow, fast = q.softwares[0][1], q.softwares[-1][1]
 

@@ -24,6 +24,8 @@ def headline(question: Question) -> str:
         where = f"an unknown number of {node}s"
     speed = f"{plain_number(question.tokens_per_s, 6)} tokens/s"
     asked = f"{speed} observed" if question.observed else f"at least {speed} for one user"
+    if question.ceiling:
+        asked = f"at most {speed}, as announced,"
     return f"Which models fit {asked} on {where}?"
 
 

@@ -55,8 +55,10 @@ class Asked(Record):
     same range; null without a posterior"""
 
     @property
-    def mode(self) -> Literal["target", "observed"]:
-        """whether the speed is to be reached or was measured"""
+    def mode(self) -> Literal["target", "observed", "ceiling"]:
+        """whether the speed is to be reached, was measured, or is announced as the most"""
+        if self.question.ceiling:
+            return "ceiling"
         return "observed" if self.question.observed else "target"
 
     @property

@@ -226,8 +226,9 @@ def _physics(q: Question) -> Iterator[Constraint]:
     room = "weights, KV cache and activations fit in the usable memory of each"
     yield physics("capacity", f"{room} {q.hardware.node}; layers are whole", _capacity)
     yield physics("kv cache", "the KV cache of all users leaves room for weights", _kv_cache)
-    text = "a pass through all layers is fast enough for the tokens it may gain"
-    yield physics("speed", text, _speed)
+    if not q.ceiling:
+        text = "a pass through all layers is fast enough for the tokens it may gain"
+        yield physics("speed", text, _speed)
     if q.observed:
         text = (
             "a pass takes long enough that the model would not have answered faster than observed"

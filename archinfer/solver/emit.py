@@ -260,6 +260,7 @@ def _readme(design: Design, question: Question, about: dict[str, Any]) -> str:
     slow, middle, fast = (speed(v) for v in design.speed)
     node = f"{question.hardware.name} {question.hardware.node}"
     asked = "observed" if question.observed else "or more"
+    asked = "or less" if question.ceiling else asked
     return (
         f"# {about['name']}\n\n"
         f"One model that answers one user at {speed(question.tokens_per_s)} tokens/s {asked} on "

@@ -52,6 +52,8 @@ class Question:
     """speed of one user"""
     observed: bool = False
     """it was measured, so a model that is too fast is excluded as well; else a target to reach"""
+    ceiling: bool = False
+    """the observed speed is announced as the most there is ("up to"): slower is possible too"""
     context_tokens: int = 8000
     """context whose KV caches must fit, of every user"""
     concurrency: int = 1
