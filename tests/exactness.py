@@ -42,14 +42,13 @@ def directly(
             )
             if not len(point):
                 continue
-            candidate = Candidate(
+            candidate = Candidate.of(
                 question,
                 total[point],
                 active[point],
                 layers[point],
                 Placement(held[point], np.full(len(point), float(group))),
-                form.bits,
-                weights_only=form.weights_only,
+                question.traffic(form.bits, form.weights_only),
             )
             worst = np.min(
                 [np.broadcast_to(s, point.shape) for s in slacks(candidate).values()], axis=0

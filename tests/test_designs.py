@@ -42,14 +42,14 @@ def test_a_single_size_has_architectures_that_round_to_it(known: dict[str, Any])
                 assert low <= value <= high
         # All that was not a single figure holds to the last digit.
         free = question.without("total asked", "active asked")
-        candidate = Candidate(
+        form = weight_format(design.weights)
+        candidate = Candidate.of(
             free,
             design.total_params,
             design.active_params,
             float(design.architecture.layers),
             design.mapping,
-            weight_format(design.weights).bits,
-            None,
+            free.traffic(form.bits, form.weights_only),
             design.architecture.shape(),
         )
         assert min(float(s) for s in slacks(candidate).values()) >= 0.0

@@ -13,7 +13,7 @@ from archinfer.hardware.profile import Hardware
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.formats import weight_format
 from archinfer.physics.deployment import Deployment
-from archinfer.physics.mapping import Placement, mappings, widest_group
+from archinfer.physics.mapping import Placement, mappings
 from archinfer.solver.answer import answer
 from archinfer.solver.constraints import Candidate, slacks
 from archinfer.solver.limits import Limits
@@ -147,13 +147,13 @@ def exact_most(question: Question, layers: float, per_stage: float, bits: float)
     region = solve(question)
     mine = (region.slices.layers == layers) & (region.slices.layers_per_stage == per_stage)
     i = int(np.flatnonzero(mine)[np.argmax(region.total_high[mine])])
-    candidate = Candidate(
+    candidate = Candidate.of(
         question,
         region.total_high[i],
         region.total_high_at[i],
         layers,
         Placement(per_stage),
-        bits,
+        question.traffic(bits, False),
     )
     share = layers / per_stage
     rest = candidate.memory.kv + candidate.memory.other
@@ -188,14 +188,14 @@ def test_layers_are_whole() -> None:
 
 
 def test_mappings_are_every_distinct_way() -> None:
-    depth, per_stage, group = mappings(np.array([7.0]), 7)
-    assert sorted(per_stage) == [1.0, 2.0, 3.0, 4.0, 7.0]
+    depth, mapping = mappings(WSE3, np.array([7.0]), 7)
+    assert sorted(mapping.layers_per_stage) == [1.0, 2.0, 3.0, 4.0, 7.0]
     assert set(depth) == {7.0}
-    assert set(group) == {1.0}
+    assert set(mapping.tensor_parallel) == {1.0}
     for layers in (1, 5, 61, 88, 126):
         for nodes in (1, 2, 7, 88):
-            _, per_stage, _ = mappings(np.array([float(layers)]), nodes)
-            stages = np.ceil(layers / per_stage)
+            _, mapping = mappings(WSE3, np.array([float(layers)]), nodes)
+            stages = mapping.stages(layers)
             brute = {int(np.ceil(layers / np.ceil(layers / u))) for u in range(1, nodes + 1)}
             assert set(stages.astype(int)) == brute
             assert (stages <= nodes).all()
@@ -325,15 +325,12 @@ def test_dense_models_against_brute_force(question: Question) -> None:
     says = region.contains(active, active, layers, nodes, name)
     differing = 0
     for i in range(n):
-        depth, held, group = mappings(layers[i : i + 1], int(nodes[i]), widest_group(
-            question.hardware
-        ))  # fmt: skip
+        depth, mapping = mappings(question.hardware, layers[i : i + 1], int(nodes[i]))
         worst = -np.inf
         for dense in (True, False):
             size = np.full(len(depth), active[i])
-            candidate = Candidate(
-                question, size, size, depth, Placement(held, group), bits, dense=dense
-            )
+            traffic = question.traffic(bits, False)
+            candidate = Candidate.of(question, size, size, depth, mapping, traffic, dense=dense)
             least = np.min([np.broadcast_to(s, depth.shape) for s in slacks(candidate).values()], 0)
             worst = max(worst, float(least.max()))
         differing += bool(says[i]) != (worst >= 0.0) and abs(worst) > 1e-9
@@ -368,10 +365,12 @@ def test_software_widens_what_an_observed_speed_allows() -> None:
 
     def slack(name: str, software: str | None) -> float:
         asked = question.with_(software=software)
-        one = Candidate(asked, *(v[0] for v in truth[:3]), Placement(61.0, 8.0), 8.0)
+        sizes = (v[0] for v in truth[:3])
+        one = Candidate.of(asked, *sizes, Placement(61.0, 8.0), asked.traffic(8.0, False))
         return float(slacks(one)[name])
 
-    plain = Candidate(question, 671e9, 37.6e9, 61.0, Placement(61.0, 8.0), 8.0)
+    traffic = question.traffic(8.0, False)
+    plain = Candidate.of(question, 671e9, 37.6e9, 61.0, Placement(61.0, 8.0), traffic)
     own_sd = float(plain.log_sd)
     listed = {name: (factor, sd) for name, factor, sd in question.hardware.software}
     fast, slow = listed["tilert"], listed["tensorrt-llm before 2025-03"]

@@ -11,12 +11,11 @@ import numpy as np
 
 from archinfer.asking import NODES_MOST
 from archinfer.fitting.observations import Observation
+from archinfer.forward.evaluation import Evaluation
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import Cache, FloatArray, LayerGroup, ModelShape, Number
-from archinfer.physics.decode import decode_time
 from archinfer.physics.mapping import Placement
 from archinfer.physics.memory import fewest_nodes
-from archinfer.physics.placement import candidates
 from archinfer.physics.workload import Traffic, Workload
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ class Case:
             return None
         one = self.draft
         mapping = Placement(one.shape.layers, self.mapping.tensor_parallel)
-        return decode_time(hardware, one, mapping).total
+        return Evaluation(hardware, one, mapping).time.total
 
     @property
     def log_speed(self) -> float:
@@ -147,37 +146,33 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
             # Nobody serves from a part of a server or rack.
             fewest = max(fewest, int(hardware.scale_up_size))
         asked = np.unique(np.round(np.geomspace(fewest, NODES_SPREAD * fewest, _NODE_CHOICES)))
-    found = candidates(hardware, workload, int(min(asked.max(), NODES_MOST)))
-    total = np.broadcast_to(np.asarray(found.time.total, dtype=float), found.nodes.shape)
+    found = Evaluation.everywhere(hardware, workload, int(min(asked.max(), NODES_MOST)))
+    nodes_used = np.asarray(found.nodes)
     chance: dict[int, float] = {}
     fits = True
     for nodes in asked:
-        usable = np.flatnonzero((found.nodes <= nodes) & (found.fraction <= 1.0))
+        usable = np.flatnonzero((nodes_used <= nodes) & found.fits)
         if row.nodes is not None and row.batch is not None:
             # Speeds measured on so many nodes are of one tensor-parallel group, across servers
             # too (no row says otherwise), even where another mapping would have been faster.
-            group = np.broadcast_to(found.mapping.tensor_parallel, found.nodes.shape)
+            group = np.asarray(found.mapping.tensor_parallel)
             whole = usable[group[usable] == nodes]
             usable = whole if len(whole) else usable
         if len(usable):
-            pick = int(usable[np.argmin(total[usable])])
+            pick = int(usable[np.argmin(found.passes_s[usable])])
         else:
             fits = False
-            usable = np.flatnonzero(found.nodes <= nodes)
-            pick = int(usable[np.argmin(found.fraction[usable])])
+            usable = np.flatnonzero(nodes_used <= nodes)
+            pick = int(usable[np.argmin(np.asarray(found.memory_fraction)[usable])])
         chance[pick] = chance.get(pick, 0.0) + 1.0 / float(nodes)
     index = np.array(list(chance))
     weight = np.array(list(chance.values()))
-    mapping = Placement(
-        np.asarray(found.mapping.layers_per_stage)[index],
-        np.asarray(found.mapping.tensor_parallel)[index],
-    )
     log_weight = np.log(weight / weight.sum())
     return Case(
         row,
         workload,
-        mapping,
-        found.nodes[index],
+        found.mapping.take(index),
+        nodes_used[index],
         log_weight,
         None,
         fits,

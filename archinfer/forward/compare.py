@@ -14,14 +14,13 @@ import numpy as np
 
 from archinfer.forward.deployments import Pareto, Stages
 from archinfer.forward.evaluate import evaluate
+from archinfer.forward.evaluation import Evaluation
 from archinfer.forward.prediction import Prediction
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
 from archinfer.models.shape import ModelShape
-from archinfer.physics.decode import speed_range
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement, widest_group
-from archinfer.physics.placement import candidates
 from archinfer.physics.roofline import roofline_tokens_per_s
 from archinfer.physics.terms import TERMS, TokenTime
 from archinfer.record import Nullable, Quantiles, Record
@@ -147,22 +146,19 @@ def speed_ceiling(p: Prediction) -> Ceiling | None:
     """
     hardware = p.hardware
     most = int(float(p.shape.layers) * widest_group(hardware))
-    found = candidates(hardware, p.workload, most)
+    found = Evaluation.everywhere(hardware, p.workload, most)
     if not found.fits.any():
         return None
-    total = np.where(found.fits, np.asarray(found.time.total, dtype=float), np.inf)
     # Of equally fast mappings the one with the fewest nodes.
-    best = int(np.lexsort((found.nodes, np.round(np.log(total), 9)))[0])
-    mapping, time = found.at(best)
-    asked = p.deployment
-    speeds = speed_range(hardware, time, asked.accepted_low, asked.accepted_high)
-    nodes = int(found.nodes[best])
+    best = int(np.lexsort((np.asarray(found.nodes), np.round(np.log(found.passes_s), 9)))[0])
+    one = found.on(found.mapping.one(best))
+    nodes = int(one.nodes)
     return Ceiling(
-        Quantiles(*map(float, speeds)),
-        mapping,
-        Stages.of(mapping, p.shape.layers),
+        Quantiles(*map(float, one.speed(p.deployment.speculation))),
+        one.mapping,
+        Stages.of(one.mapping, p.shape.layers),
         nodes,
-        time,
+        one.time,
         float(nodes * hardware.power_w),
     )
 

@@ -12,16 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from archinfer.forward.evaluation import Evaluation
 from archinfer.forward.prediction import Prediction
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, ModelShape, Number
-from archinfer.physics.decode import decode_time
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
-from archinfer.physics.memory import Memory, fewest, fewest_nodes, memory_fraction
-from archinfer.physics.placement import candidates, traffic_of
+from archinfer.physics.memory import Memory, fewest, fewest_nodes
 from archinfer.physics.terms import TokenTime, combined
 from archinfer.physics.workload import Workload
 from archinfer.record import Quantiles
@@ -72,7 +71,7 @@ def workload_of(model: Architecture | ModelShape, deployment: Deployment) -> tup
         weights = weight_format(deployment.weights or "bf16").name
         shape = model
         outside_bits = weight_format(weights).bits
-    return Workload(shape, traffic_of(deployment, weights, outside_bits)), weights
+    return Workload(shape, deployment.traffic(weights, outside_bits)), weights
 
 
 def _numbers(shape: ModelShape, mapping: Placement | None) -> Iterator[Number]:
@@ -114,15 +113,12 @@ def _prediction(
     min_nodes: Number,
     mapping: Placement,
 ) -> Prediction:
-    time = decode_time(hardware, workload, mapping)
-    plain = time
+    found = Evaluation(hardware, workload, mapping)
+    plain = found.time
     if deployment.draft_tokens:
         without = replace(workload.traffic, draft_tokens=0)
-        plain = decode_time(hardware, replace(workload, traffic=without), mapping)
-    fraction = memory_fraction(hardware, workload.memory, mapping)
-    fits = (np.asarray(fraction) <= 1.0) & (
-        mapping.nodes(workload.shape.layers) <= np.asarray(nodes)
-    )
+        plain = Evaluation(hardware, replace(workload, traffic=without), mapping).time
+    fits = found.fits & (np.asarray(found.nodes) <= np.asarray(nodes))
     return Prediction(
         model=workload.shape.name,
         hardware=hardware,
@@ -132,9 +128,9 @@ def _prediction(
         nodes=nodes,
         min_nodes=min_nodes,
         mapping=mapping,
-        time=time,
+        time=found.time,
         plain_time=plain,
-        memory_fraction=fraction,
+        memory_fraction=found.memory_fraction,
         fits=bool(fits) if np.ndim(fits) == 0 else fits,
     )
 
@@ -233,5 +229,5 @@ def _evaluate_one(
         # Where no number of nodes is enough, one layer each is the least too full.
         most = 1 if hardware.alone else layers
         nodes = deployment.nodes or (most if least is None else whole_groups(hardware, least))
-        mapping = candidates(hardware, workload, nodes).best
+        mapping = Evaluation.everywhere(hardware, workload, nodes).best
     return _prediction(workload, weights, hardware, deployment, nodes, min_nodes, mapping)

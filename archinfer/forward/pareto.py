@@ -28,7 +28,7 @@ from archinfer.physics.decode import Z90, decode_time, speed_range
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.economy import knows_activity, node_dollars_per_hour, node_power_w
 from archinfer.physics.firsttoken import first_token_spread
-from archinfer.physics.mapping import Placement, mappings, widest_group
+from archinfer.physics.mapping import Placement, mappings
 from archinfer.physics.memory import memory_fraction
 from archinfer.physics.prefill import time_to_first_token
 from archinfer.physics.terms import TERMS, TokenTime
@@ -43,15 +43,6 @@ def non_dominated(x: FloatArray, y: FloatArray) -> NDArray[np.intp]:
     order = np.lexsort((-y, -x))
     best = np.maximum.accumulate(np.concatenate(([-np.inf], y[order][:-1])))
     return np.asarray(order[y[order] > best])
-
-
-def _picked(mapping: Placement, rows: Any) -> Placement:
-    """Some of the mappings, as arrays."""
-    per_stage, group = (
-        np.atleast_1d(np.asarray(v, dtype=float))[rows]
-        for v in (mapping.layers_per_stage, mapping.tensor_parallel)
-    )
-    return replace(mapping, layers_per_stage=per_stage, tensor_parallel=group)
 
 
 @dataclass(frozen=True)
@@ -84,10 +75,8 @@ class Evaluated:
         layers = float(workload.shape.layers)
         mapping = deployment.forced(layers)
         if mapping is None:
-            there = 1 if hardware.alone else plan.nodes[1]
-            depth = np.array([layers])
-            mapping = Placement(*mappings(depth, there, widest_group(hardware))[1:])
-        mapping = _picked(mapping, slice(None))
+            mapping = mappings(hardware, np.array([layers]), plan.nodes[1])[1]
+        mapping = mapping.take(slice(None))
         gained = (deployment.accepted_low, deployment.accepted_high)
         none = np.zeros_like(mapping.tensor_parallel)
         one = cls(hardware, plan, weights, workload, mapping, none, none, gained)
@@ -117,7 +106,7 @@ class Evaluated:
         rows, columns = np.nonzero(
             (batch >= 1.0) & (batch <= held[:, None]) & (taken >= low) & (taken <= high)
         )
-        mapping = _picked(self.mapping, rows)
+        mapping = self.mapping.take(rows)
         return self.at(mapping, batch[rows, columns], copies[rows, columns])
 
     def at(self, mapping: Placement, batch: FloatArray, copies: FloatArray) -> Evaluated:
@@ -221,7 +210,6 @@ class Evaluated:
             return Quantiles(*(factor * float(v[i]) for v in values))
 
         plan, per_node = self.plan, float(self.users[i] / self.nodes[i])
-        placed = Placement(one(self.mapping.layers_per_stage), one(self.mapping.tensor_parallel))
         speed = three(self.speed)
         sd = np.log(speed.p95 / speed.p05) / (2.0 * Z90)
         target = plan.target_tokens_per_s
@@ -232,7 +220,7 @@ class Evaluated:
             weights=self.weights,
             nodes=int(self.nodes[i]),
             copies=int(self.copies[i]),
-            mapping=Stages.of(placed, self.workload.shape.layers),
+            mapping=Stages.of(self.mapping.one(i), self.workload.shape.layers),
             users=int(self.users[i]),
             tokens_per_s_per_user=speed,
             tokens_per_s_per_node=three(self.speed, per_node),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from archinfer.asking import WHOLE_MOST
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import FloatArray
-from archinfer.physics.mapping import Placement, mappings, widest_group
+from archinfer.physics.mapping import Placement, mappings
 from archinfer.physics.memory import memory_fraction
 from archinfer.physics.workload import Traffic, Workload
 from archinfer.record import Record
@@ -92,9 +92,7 @@ def room(hardware: Hardware, workload: Workload, nodes: int, forced: Placement |
     """
     mapping = forced
     if mapping is None:
-        layers = np.array([float(workload.shape.layers)])
-        there = 1 if hardware.alone else nodes
-        mapping = Placement(*mappings(layers, there, widest_group(hardware))[1:])
+        mapping = mappings(hardware, np.array([float(workload.shape.layers)]), nodes)[1]
     users = float(np.max(users_held(hardware, workload, mapping)))
     tokens = float(np.max(context_held(hardware, workload, mapping)))
     return Room(int(users), int(tokens) if tokens < WHOLE_MOST else None)

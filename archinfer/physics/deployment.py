@@ -10,6 +10,7 @@ from archinfer.errors import InputError
 from archinfer.models.formats import kv_format, weight_format
 from archinfer.models.shape import Number
 from archinfer.physics.mapping import Layout, Placement
+from archinfer.physics.workload import Traffic
 
 _LEAST = (
     ("nodes", 1),
@@ -89,6 +90,26 @@ class Deployment:
     def kv_bits(self) -> float:
         """Bits of one stored key or value number."""
         return kv_format(self.kv or "bf16").bits
+
+    def traffic(self, weights: str, outside_bits: float | None) -> Traffic:
+        """What is asked of a pass.
+
+        Args:
+            weights: weight format.
+            outside_bits: bits of embedding and head; None: as the weights.
+        """
+        form = weight_format(weights)
+        return Traffic(
+            context_tokens=self.context_tokens,
+            concurrency=self.concurrency,
+            weight_bits=form.bits,
+            outside_bits=outside_bits,
+            kv_bits=self.kv_bits,
+            draft_tokens=self.draft_tokens,
+            weights_only=form.weights_only,
+            prompt_tokens=self.prompt,
+            output_tokens=self.output_tokens,
+        )
 
     def with_(self, **changes: Any) -> Deployment:
         """A copy with some fields changed."""

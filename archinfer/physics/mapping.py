@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,23 @@ class Placement:
     def nodes(self, layers: Number) -> Number:
         """Nodes in use."""
         return self.stages(layers) * self.tensor_parallel
+
+    def take(self, index: Any) -> Placement:
+        """Some of several mappings, or one of them; numbers become arrays."""
+        both = np.broadcast_arrays(
+            *(
+                np.atleast_1d(np.asarray(v, float))
+                for v in (self.layers_per_stage, self.tensor_parallel)
+            )
+        )
+        return Placement(both[0][index], both[1][index], self.whole_experts)
+
+    def one(self, index: int) -> Placement:
+        """One of several mappings, in numbers."""
+        found = self.take(index)
+        return Placement(
+            float(found.layers_per_stage), float(found.tensor_parallel), self.whole_experts
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,28 +128,30 @@ def widest_group(hardware: Hardware) -> float:
     return 1.0 if hardware.spatial or hardware.alone else GROUP_MOST
 
 
-def mappings(
-    layers: FloatArray, nodes: int, group_max: float = 1.0
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def group_sizes(hardware: Hardware, nodes: float = np.inf) -> list[float]:
+    """Tensor-parallel groups that are tried on at most `nodes` nodes: 1, 2, 4, ... of them."""
+    most = min(nodes, widest_group(hardware))
+    return [2.0**k for k in range(int(np.log2(most)) + 1)]
+
+
+def mappings(hardware: Hardware, layers: FloatArray, nodes: int) -> tuple[FloatArray, Placement]:
     """Every way to place `layers` whole layers on at most `nodes` nodes.
 
     A pipeline of u stages holds ceil(L / u) layers in the fullest; stage counts that lead to
     the same number are one mapping, the one with fewest stages. Each stage is a
-    tensor-parallel group of 1, 2, 4, ... nodes, `group_max` at most (see `widest_group`).
+    tensor-parallel group (`group_sizes`).
 
     Returns:
-        (layers, layers_per_stage, tensor_parallel), one entry a mapping.
+        Layers and mapping, one entry a mapping.
     """
-    out: list[tuple[FloatArray, FloatArray, FloatArray]] = []
-    group = 1
-    while group <= min(nodes, group_max):
-        most = int(min(nodes // group, layers.max()))
-        stages = np.arange(1, most + 1, dtype=float)
-        depth = layers[:, None]
-        per_stage = np.ceil(depth / stages)
-        kept = (np.ceil(depth / per_stage) == stages) & (stages <= depth)
+    nodes = 1 if hardware.alone else nodes
+    depth, held, shared = [], [], []
+    for group in group_sizes(hardware, nodes):
+        stages = np.arange(1.0, min(nodes // group, layers.max()) + 1.0)
+        per_stage = np.ceil(layers[:, None] / stages)
+        kept = (np.ceil(layers[:, None] / per_stage) == stages) & (stages <= layers[:, None])
         rows, columns = np.nonzero(kept)
-        out.append((layers[rows], per_stage[rows, columns], np.full(len(rows), float(group))))
-        group *= 2
-    joined = [np.concatenate(parts) for parts in zip(*out, strict=True)]
-    return joined[0], joined[1], joined[2]
+        depth.append(layers[rows])
+        held.append(per_stage[rows, columns])
+        shared.append(np.full(len(rows), group))
+    return np.concatenate(depth), Placement(np.concatenate(held), np.concatenate(shared))

@@ -12,7 +12,7 @@ import numpy as np
 
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import FloatArray, Number
-from archinfer.physics.mapping import Placement, widest_group
+from archinfer.physics.mapping import Placement, group_sizes
 from archinfer.record import Record
 
 
@@ -126,9 +126,7 @@ def fewest(hardware: Hardware, stored: Memory) -> tuple[FloatArray, Placement]:
         Nodes (inf where no number is enough; there the mapping has one layer a stage), mapping.
     """
     layers = np.asarray(stored.layers, dtype=float)
-    groups = [1.0]
-    while groups[-1] * 2.0 <= widest_group(hardware):
-        groups.append(groups[-1] * 2.0)
+    groups = group_sizes(hardware)
     nodes = np.asarray(np.inf)
     per_stage, tensor_parallel = np.ones(()), np.full((), groups[-1])
     for group in groups:

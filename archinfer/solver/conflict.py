@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from archinfer.asking import NODES_MOST
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, Number
-from archinfer.physics.decode import Z90, log_sd
+from archinfer.physics.decode import Z90
 from archinfer.record import Nullable, Record
 from archinfer.solver.constraints import Candidate, Constraint, constraints
 from archinfer.solver.limits import FAST, SLOW
@@ -101,7 +101,7 @@ def _relaxation(question: Question, constraint: Constraint, region: Region) -> R
     assert closest is not None
     candidate, i = closest
     text = _in_words(question, constraint, factor, candidate, i, region)
-    near = _probability(question, constraint, factor, log_sd(question.hardware, candidate.time), i)
+    near = _probability(question, constraint, factor, candidate.log_sd, i)
     return Relaxation((constraint.name,), constraint.kind, factor, (factor,), text, near)
 
 

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.asking import OPEN, Range
+from archinfer.forward.evaluation import Evaluation
 from archinfer.models.family import family_shape
 from archinfer.models.shape import FloatArray, ModelShape, Number
-from archinfer.physics.decode import Z90, decode_time, log_sd, speed_at, throughput
+from archinfer.physics.decode import Z90, speed_at, throughput
 from archinfer.physics.economy import node_dollars_per_hour
 from archinfer.physics.mapping import Placement
-from archinfer.physics.memory import Memory, memory_fraction
-from archinfer.physics.terms import TokenTime
+from archinfer.physics.memory import memory_fraction
 from archinfer.physics.workload import Traffic, Workload
 from archinfer.record import Record
 from archinfer.solver.question import Question
@@ -34,66 +33,40 @@ Kind = Literal["physics", "habit", "request"]
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
-    """A model on a mapping, as arrays; everything derived is computed once, when asked for."""
+class Candidate(Evaluation):
+    """Models on mappings, evaluated for a question."""
 
     question: Question
-    """context, users, KV format, hardware"""
     total: Number
     active: Number
     layers: Number
-    mapping: Placement
-    weight_bits: Number
-    """bits of a weight, scales included"""
-    outside_bits: Number | None = None
-    """bits of embedding and head; None: as `weight_bits`"""
-    known_shape: ModelShape | None = None
-    """the model; None: the family's member with (total, active, layers)"""
-    dense: bool | NDArray[np.bool_] = False
-    """which are the family's dense members (see `family_shape`)"""
-    weights_only: bool | NDArray[np.bool_] = False
-    """as in `Traffic`"""
 
-    @cached_property
-    def shape(self) -> ModelShape:
-        """The model as the cost model sees it."""
-        if self.known_shape is not None:
-            return self.known_shape
-        return family_shape(self.total, self.active, self.layers, self.question.rules, self.dense)
+    @classmethod
+    def of(
+        cls,
+        question: Question,
+        total: Number,
+        active: Number,
+        layers: Number,
+        mapping: Placement,
+        traffic: Traffic,
+        shape: ModelShape | None = None,
+        dense: bool | NDArray[np.bool_] = False,
+    ) -> Candidate:
+        """Candidates with these totals.
 
-    @cached_property
-    def workload(self) -> Workload:
-        """The model and what is asked of it."""
-        q = self.question
-        traffic = Traffic(
-            q.context_tokens,
-            q.concurrency,
-            self.weight_bits,
-            self.outside_bits,
-            q.kv_bits,
-            weights_only=self.weights_only,
-        )
-        return Workload(self.shape, traffic)
-
-    @property
-    def memory(self) -> Memory:
-        """Bytes stored over all nodes."""
-        return self.workload.memory
-
-    @cached_property
-    def time(self) -> TokenTime:
-        """Time of one decode pass by term."""
-        return decode_time(self.question.hardware, self.workload, self.mapping)
-
-    @cached_property
-    def log_sd(self) -> Number:
-        """Standard deviation of the logarithm of the time of a pass."""
-        return log_sd(self.question.hardware, self.time)
-
-    @property
-    def nodes(self) -> Number:
-        """Nodes in use."""
-        return self.mapping.nodes(self.layers)
+        Args:
+            question: hardware and everything asked.
+            total, active, layers: parameters and layers; numbers, or arrays that broadcast.
+            mapping: which nodes hold which layers.
+            traffic: of `Question.traffic`.
+            shape: the model; None: the family's member with these totals.
+            dense: which are the family's dense members (see `family_shape`).
+        """
+        if shape is None:
+            shape = family_shape(total, active, layers, question.rules, dense)
+        workload = Workload(shape, traffic)
+        return cls(question.hardware, workload, mapping, question, total, active, layers)
 
     @property
     def accepted_needed(self) -> Number:
@@ -130,8 +103,7 @@ def _within(value: Number, low: float, high: float) -> Number:
 
 
 def _capacity(c: Candidate) -> Number:
-    taken = memory_fraction(c.question.hardware, c.memory, c.mapping)
-    return _log_ratio(1.0, taken)
+    return _log_ratio(1.0, c.memory_fraction)
 
 
 def _kv_cache(c: Candidate) -> Number:

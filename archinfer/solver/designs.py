@@ -19,7 +19,6 @@ from archinfer.models.architecture import (
 )
 from archinfer.models.family import FamilyRules
 from archinfer.models.formats import weight_format
-from archinfer.physics.decode import speed_range
 from archinfer.physics.mapping import Placement
 from archinfer.physics.terms import TERMS, TokenTime
 from archinfer.record import As, Nullable, Quantiles, Record
@@ -196,49 +195,43 @@ def evaluate(
         weights: weight format.
         outside_bits: bits of embedding and head; None: those of the format.
     """
-    count = architecture.parameters()
-    depth, per_stage, group = placements(question, np.array([float(architecture.layers)]))
+    count, form = architecture.parameters(), weight_format(weights)
+    depth, mapping = placements(question, np.array([float(architecture.layers)]))
     n = len(depth)
-    candidate = Candidate(
+    candidate = Candidate.of(
         question,
-        np.full(n, float(count.total)),
-        np.full(n, float(count.active)),
+        float(count.total),
+        float(count.active),
         depth,
-        Placement(per_stage, group),
-        weight_format(weights).bits,
-        outside_bits,
+        mapping,
+        question.traffic(form.bits, form.weights_only, outside_bits),
         architecture.shape(),
-        weights_only=weight_format(weights).weights_only,
     )
     slack = {k: np.broadcast_to(v, (n,)) for k, v in slacks(candidate).items()}
-    time = candidate.time
-    speeds = speed_range(question.hardware, time, *question.speculation)
+    time, speeds = candidate.time, candidate.speed(question.speculation)
     worst = np.min(np.stack(list(slack.values())), axis=0)
-    order = np.lexsort((np.broadcast_to(time.total, (n,)), worst < 0.0))
 
     def at(value: Any, i: int) -> float:
         return float(np.broadcast_to(value, (n,))[i])
 
-    taken = candidate.memory.total
     return [
         Design(
             architecture=architecture,
             weights=weights,
             nodes_available=question.nodes[1],
-            mapping=Placement(at(per_stage, i), at(group, i)),
+            mapping=mapping.one(i),
             nodes=int(at(candidate.nodes, i)),
             total_params=float(count.total),
             active_params=float(count.active),
             speed=Quantiles(*(at(v, i) for v in speeds)),
             accepted_needed=at(candidate.accepted_needed, i),
-            time_s={term: at(getattr(time, term), i) for term in TERMS}
-            | {"total": at(time.total, i)},
-            memory_bytes=at(taken, i),
-            memory_fraction=at(np.exp(-slack["capacity"]), i) if "capacity" in slack else np.nan,
+            time_s={term: at(getattr(time, term), i) for term in (*TERMS, "total")},
+            memory_bytes=at(candidate.memory.total, i),
+            memory_fraction=at(candidate.memory_fraction, i) if "capacity" in slack else np.nan,
             region_side=at(time.side, i),
             slack={k: at(v, i) for k, v in slack.items()},
         )
-        for i in order
+        for i in np.lexsort((np.broadcast_to(time.total, (n,)), worst < 0.0))
     ]
 
 

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from archinfer.physics.decode import speed_range
 from archinfer.solver.answer import Answer
 from archinfer.solver.constraints import constraints
 from archinfer.solver.question import Question
@@ -99,5 +98,5 @@ def _speed_ratio(answer: Answer) -> float:
     at = np.array([int(np.argmax(region.total_high))])
     part = region.slices.take(at)
     largest = part.candidate(question, region.total_high[at], region.total_high_at[at])
-    slow, _, fast = speed_range(question.hardware, largest.time, *question.speculation)
+    slow, _, fast = largest.speed(question.speculation)
     return float(np.ravel(fast)[0] / np.ravel(slow)[0])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.models.shape import FloatArray
-from archinfer.physics.memory import memory_fraction, room_bytes
+from archinfer.physics.memory import room_bytes
 from archinfer.solver.constraints import HIDDEN_FLOOR, Candidate, constraints
 from archinfer.solver.question import Question
 from archinfer.solver.roots import last_nonnegative, peak
@@ -103,7 +103,7 @@ class Limits:
             return np.full(len(active), MOST)
         empty = self.candidate(active, active, index)
         room = room_bytes(self.question.hardware, empty.memory, empty.mapping)
-        return np.asarray(room * 8.0 / empty.weight_bits)
+        return np.asarray(room * 8.0 / empty.workload.traffic.weight_bits)
 
     def capacity_log(self, active: FloatArray, index: Index) -> FloatArray:
         """Logarithm of `capacity_total`; that of next to nothing where it is negative."""
@@ -207,9 +207,8 @@ class Limits:
         if not len(active):
             return low
         least = self.candidate(low, active, index)
-        hardware = self.question.hardware
-        filled = memory_fraction(hardware, least.memory, least.mapping)
-        best = np.asarray(least.time.side) ** 2 * least.mapping.layers_per_stage / hardware.cores
+        filled, cores = least.memory_fraction, self.question.hardware.cores
+        best = np.asarray(least.time.side) ** 2 * least.mapping.layers_per_stage / cores
         room = self.capacity_total(active, index)
         high = np.maximum(np.minimum(self.total_high_of(active, index), room), low)
         with np.errstate(divide="ignore", invalid="ignore"):

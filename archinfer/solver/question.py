@@ -7,6 +7,7 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from archinfer.asking import NODES_MOST, OPEN, Range, check_accepted
 from archinfer.errors import InputError, UnknownNameError
@@ -14,7 +15,9 @@ from archinfer.hardware.figures import USUAL_SOFTWARE
 from archinfer.hardware.profile import Hardware
 from archinfer.models.family import FamilyRules, Habits, attention_rule
 from archinfer.models.formats import kv_format, weight_format
+from archinfer.models.shape import Number
 from archinfer.physics.mapping import Layout
+from archinfer.physics.workload import Traffic
 
 POINT_TOLERANCE = 0.025
 """A single figure for total or active parameters stands for all that round to it: +-2.5 %."""
@@ -120,6 +123,18 @@ class Question:
     def kv_bits(self) -> float:
         """Bits of one number in the KV cache."""
         return kv_format(self.kv).bits
+
+    def traffic(
+        self,
+        weight_bits: Number,
+        weights_only: bool | NDArray[np.bool_],
+        outside_bits: Number | None = None,
+    ) -> Traffic:
+        """What is asked of a pass with such weights; arguments as of `Traffic`."""
+        return Traffic(
+            self.context_tokens, self.concurrency, weight_bits, outside_bits, self.kv_bits,
+            weights_only=weights_only,
+        )  # fmt: skip
 
     @property
     def softwares(self) -> tuple[tuple[str, float, float], ...]:

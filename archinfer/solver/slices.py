@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from archinfer.errors import InputError
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray
-from archinfer.physics.mapping import Placement, mappings, widest_group
+from archinfer.physics.mapping import Placement, group_sizes, mappings
 from archinfer.solver.constraints import Candidate, constraints
 from archinfer.solver.question import Question
 
@@ -44,16 +44,15 @@ class Slices:
 
     def candidate(self, question: Question, total: FloatArray, active: FloatArray) -> Candidate:
         """One model in each slice."""
-        weights_only = np.array([weight_format(w).weights_only for w in question.weights])
-        return Candidate(
+        only = np.array([weight_format(w).weights_only for w in question.weights])
+        return Candidate.of(
             question,
             total,
             active,
             self.layers,
             self.mapping,
-            self.weight_bits,
+            question.traffic(self.weight_bits, only[self.weights] if only.any() else False),
             dense=self.dense if self.dense.any() else False,
-            weights_only=weights_only[self.weights] if weights_only.any() else False,
         )
 
     @property
@@ -70,7 +69,7 @@ class Slices:
         return len(self.layers)
 
 
-def placements(question: Question, layers: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def placements(question: Question, layers: FloatArray) -> tuple[FloatArray, Placement]:
     """Every way to place whole layers on the question's nodes, or the one that it forces.
 
     Returns:
@@ -78,11 +77,9 @@ def placements(question: Question, layers: FloatArray) -> tuple[FloatArray, Floa
     """
     layout = question.layout
     if layout is None:
-        hardware = question.hardware
-        return mappings(layers, question.nodes[1], widest_group(hardware))
+        return mappings(question.hardware, layers, question.nodes[1])
     layers = layers[(layers >= layout.stages) & (layout.nodes <= question.nodes[1])]
-    per_stage = np.ceil(layers / layout.stages)
-    return layers, per_stage, np.full(len(layers), float(layout.tensor_parallel))
+    return layers, layout.mapping(layers).take(slice(None))
 
 
 def slices_of(question: Question, layers: FloatArray | None = None) -> Slices:
@@ -121,12 +118,12 @@ def _every(question: Question, layers: FloatArray) -> Slices:
     formats = len(bits)
     copies = formats * len(kinds)
     _check_size(question, layers, copies)
-    layers, per_stage, group = placements(question, layers)
+    layers, mapping = placements(question, layers)
     n = len(layers)
     return Slices(
         np.tile(layers, copies),
-        np.tile(per_stage, copies),
-        np.tile(group, copies),
+        np.tile(mapping.layers_per_stage, copies),
+        np.tile(mapping.tensor_parallel, copies),
         np.tile(np.repeat(np.arange(formats), n), len(kinds)),
         np.tile(np.repeat(bits, n), len(kinds)),
         np.repeat(kinds, formats * n),
@@ -136,8 +133,7 @@ def _every(question: Question, layers: FloatArray) -> Slices:
 def _check_size(question: Question, layers: FloatArray, copies: int) -> None:
     """Refuse more slices than can be held: L layers have at most 2 sqrt(L) depths of a stage."""
     nodes = question.nodes[1]
-    groups = 1.0 + np.floor(np.log2(min(nodes, widest_group(question.hardware))))
-    ways = copies * (groups if question.layout is None else 1.0)
+    ways = copies * (len(group_sizes(question.hardware, nodes)) if question.layout is None else 1)
     count = ways * float(np.minimum(2.0 * np.sqrt(layers), nodes).sum())
     if count > SLICES_MOST:
         raise InputError(
@@ -162,8 +158,8 @@ def _affordable(question: Question, slices: Slices) -> Slices:
     """Without the slices whose nodes alone break a limit on power or price."""
     if not len(slices):
         return slices
-    ones = np.ones(len(slices))
-    candidate = slices.candidate(question, ones, ones)
+    any_size = np.full(len(slices), 1e9)
+    candidate = slices.candidate(question, any_size, any_size)
     keep = np.ones(len(slices), dtype=bool)
     for constraint in constraints(question):
         if constraint.name in ("power", "price"):

@@ -60,15 +60,15 @@ def sensitivity(question: Question, design: Design) -> tuple[Sensitivity, ...]:
         scale[name] = factors
         total = design.total_params * scale["total_params"]
         active = design.active_params * scale["active_params"]
-        candidate = Candidate(
+        form = weight_format(design.weights)
+        candidate = Candidate.of(
             question,
             total,
             active,
             np.maximum(np.round(design.architecture.layers * scale["layers"]), 1.0),
             design.mapping,
-            weight_format(design.weights).bits,
+            question.traffic(form.bits, form.weights_only),
             dense=(total == active) & (design.total_params == design.active_params),
-            weights_only=weight_format(design.weights).weights_only,
         )
         family = np.asarray(tokens_per_s(candidate.time))
         speeds = np.where(active <= total, family / family[1] / design.time_s["total"], np.nan)

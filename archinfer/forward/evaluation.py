@@ -1,0 +1,86 @@
+"""The one forward evaluation: models on mappings, their time, memory, nodes and speed.
+
+`predict`, `compare`, `pareto`, checks, the solver's candidates and the cases of published speeds
+are all such; whatever is asked of one is computed once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archinfer.hardware.profile import Hardware
+from archinfer.models.shape import FloatArray, Number
+from archinfer.physics.decode import decode_time, log_sd, speed_range
+from archinfer.physics.mapping import Placement, mappings
+from archinfer.physics.memory import Memory, memory_fraction
+from archinfer.physics.terms import TokenTime
+from archinfer.physics.workload import Workload
+from archinfer.record import Quantiles
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Models on mappings of one machine; numbers, or arrays that broadcast together."""
+
+    hardware: Hardware
+    workload: Workload
+    mapping: Placement
+
+    @classmethod
+    def everywhere(cls, hardware: Hardware, workload: Workload, nodes: int) -> Evaluation:
+        """One model on every mapping of at most `nodes` nodes; arrays of shape (k,)."""
+        layers = np.array([float(workload.shape.layers)])
+        return cls(hardware, workload, mappings(hardware, layers, nodes)[1])
+
+    @cached_property
+    def time(self) -> TokenTime:
+        """Of a decode pass."""
+        return decode_time(self.hardware, self.workload, self.mapping)
+
+    @property
+    def memory(self) -> Memory:
+        """Bytes stored over all nodes."""
+        return self.workload.memory
+
+    @cached_property
+    def memory_fraction(self) -> Number:
+        """Of the fullest node's usable memory (above 1: does not fit)."""
+        return memory_fraction(self.hardware, self.memory, self.mapping)
+
+    @property
+    def fits(self) -> NDArray[np.bool_]:
+        """Whether the memory holds it."""
+        return np.asarray(self.memory_fraction) <= 1.0
+
+    @property
+    def nodes(self) -> Number:
+        """Nodes in use."""
+        return self.mapping.nodes(self.workload.shape.layers)
+
+    @cached_property
+    def log_sd(self) -> Number:
+        """Standard deviation of the logarithm of the time of a pass."""
+        return log_sd(self.hardware, self.time)
+
+    def speed(self, accepted: tuple[Number, Number]) -> Quantiles:
+        """Tokens/s of one user at 5, 50 and 95 % for a range of tokens gained a pass."""
+        return Quantiles(*speed_range(self.hardware, self.time, *accepted))
+
+    @cached_property
+    def passes_s(self) -> FloatArray:
+        """Seconds of a pass on each mapping; inf where the memory does not hold it."""
+        return np.where(self.fits, np.asarray(self.time.total, dtype=float), np.inf)
+
+    @property
+    def best(self) -> Placement:
+        """The fastest mapping that fits; the least too full one where none does."""
+        score = self.passes_s if self.fits.any() else np.asarray(self.memory_fraction)
+        return self.mapping.one(int(np.argmin(score)))
+
+    def on(self, mapping: Placement) -> Evaluation:
+        """The same on other mappings."""
+        return Evaluation(self.hardware, self.workload, mapping)
