@@ -691,28 +691,42 @@ def test_a_size_by_an_unusual_name_is_refused_by_name(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "format_name", "warning"),
+    ("written", "format_name"),
+    [("bfloat16", "bf16"), ("torch.float16", "fp16"), ("float8_e4m3fn", "fp8")],
+)
+@pytest.mark.parametrize("key", ["dtype", "torch_dtype"])
+def test_a_dtype_is_the_format(written: str, format_name: str, key: str) -> None:
+    found = from_config({**_without_dtype(), key: written})
+    assert found.weight_format == format_name
+    assert not found.warnings
+
+
+def _without_dtype() -> dict[str, Any]:
+    return {k: v for k, v in config("qwen3-32b").items() if not k.endswith("dtype")}
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
     [
-        ("bfloat16", "bf16", None),
-        ("torch.float16", "fp16", None),
-        ("float8_e4m3fn", "fp8", None),
-        (
-            "bfloat17",
-            "bf16",
-            "dtype 'bfloat17' is not known (did you mean 'bfloat16'?); weights taken as bf16",
-        ),
-        ("quark", "bf16", "dtype 'quark' is not known; weights taken as bf16"),
-        (16, "bf16", "dtype '16' is not known; weights taken as bf16"),
+        ("bfloat17", "'bfloat17' is not known (did you mean 'bfloat16'?)"),
+        ("quark", "'quark' is not known"),
+        (16, "16 is not known"),
     ],
 )
 @pytest.mark.parametrize("key", ["dtype", "torch_dtype"])
-def test_a_dtype_is_known_or_warned_of(
-    written: object, format_name: str, warning: str | None, key: str
-) -> None:
-    plain = {k: v for k, v in config("qwen3-32b").items() if not k.endswith("dtype")}
-    found = from_config({**plain, key: written})
-    assert found.weight_format == format_name
-    assert list(found.warnings) == ([] if warning is None else [warning])
+def test_a_dtype_that_is_not_known_asks_for_weights(written: object, words: str, key: str) -> None:
+    found = from_config({**_without_dtype(), key: written}, "file")
+    assert found.parameters() == from_config(_without_dtype()).parameters()
+    with pytest.raises(InputError) as caught:
+        found.weight_bytes()
+    assert str(caught.value) == f"file: {key} {words}; state the format with --weights"
+    assert found.weight_bytes("int4") == from_config(_without_dtype()).weight_bytes("int4")
+
+
+def test_two_dtypes_that_disagree_are_told() -> None:
+    found = from_config({**_without_dtype(), "dtype": "float16", "torch_dtype": "float32"})
+    assert found.weight_format == "fp16"
+    assert found.warnings == ("dtype is fp16 but torch_dtype fp32: dtype is taken",)
 
 
 UNKNOWN = {

@@ -246,10 +246,7 @@ class Architecture(CacheFigures):
             InputError: what the file says of it is not known.
         """
         if self.stored.refused:
-            raise InputError(
-                f"{self.name}: quantization_config: {self.stored.refused}; "
-                "state the format with --weights"
-            )
+            raise InputError(f"{self.name}: {self.stored.refused}; state the format with --weights")
         return self.stored.main
 
     def bits(self, format_name: str | None = None) -> Bits:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from archinfer.models.configkeys import ConfigKeys
-from archinfer.models.readers.common import EXPERTS, SHARED_EXPERTS
-from archinfer.models.tables import class_defaults
+from archinfer.models.readers.common import EXPERTS, KV_HEADS, SHARED_EXPERTS
+from archinfer.models.tables import class_constants, class_defaults
 
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
           "vocab_size")  # fmt: skip
 """What is told where the class says it."""
 
 _STRUCTURE: dict[str, tuple[str, ...]] = {
-    "first_k_dense_replace": ("num_dense_layers", "mlp_layer_types", "moe_layer_freq",
+    "first_k_dense_replace": ("num_dense_layers", "mlp_layer_types", "moe_layers_enum",
                               "mlp_only_layers"),
     "num_dense_layers": ("first_k_dense_replace", "mlp_layer_types"),
     "n_shared_experts": SHARED_EXPERTS,
@@ -20,8 +20,19 @@ _STRUCTURE: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Keys that say how many experts are shared and which layers are dense, and others that do."""
 
-_DERIVED = {"hy_v3": {"first_k_dense_replace": 1}}
-"""What a class derives where a file does not say it."""
+
+def _heads(keys: ConfigKeys, constants: dict[str, int]) -> list[str]:
+    """Heads that a file leaves out, and of which its class makes other ones than the width would."""
+    heads, hidden = keys.data.get("num_attention_heads"), keys.data.get("hidden_size")
+    if not isinstance(heads, int) or not isinstance(hidden, int) or keys.has("kv_lora_rank"):
+        return []
+    usual = {"num_key_value_heads": (KV_HEADS, heads),
+             "head_dim": (("head_dim", "attention_head_dim"), hidden / max(heads, 1))}  # fmt: skip
+    return [
+        name
+        for name, (names, derived) in usual.items()
+        if constants.get(name, derived) != derived and not keys.has(*names)
+    ]
 
 
 def with_defaults(keys: ConfigKeys, family: str, whole: bool) -> ConfigKeys:
@@ -35,13 +46,19 @@ def with_defaults(keys: ConfigKeys, family: str, whole: bool) -> ConfigKeys:
             dense is added; the sizes that it has to state are asked for by name.
     """
     defaults = class_defaults(keys.text("model_type")) or class_defaults(family)
+    constants = class_constants(keys.text("model_type")) or class_constants(family)
     if not whole:
-        known = defaults | _DERIVED.get(family, {})
+        known = defaults | constants
+        listed = isinstance(keys.data.get("moe_layer_freq"), list)
         said = [
             name
             for name, others in _STRUCTURE.items()
-            if known.get(name) and keys.has(*EXPERTS) and not keys.has(name, *others)
+            if known.get(name)
+            and keys.has(*EXPERTS)
+            and not keys.has(name, *others)
+            and not (listed and "dense" in name)
         ]
+        said += _heads(keys, constants)
         taken = {name: known[name] for name in said}
     else:
         if keys.has("head_dim", "hidden_size", "num_attention_heads") and "gemma" not in family:
@@ -55,6 +72,6 @@ def with_defaults(keys: ConfigKeys, family: str, whole: bool) -> ConfigKeys:
         return keys
     found = ConfigKeys(dict(keys.data) | taken, keys.where)
     if said:
-        listed = ", ".join(f"{name} = {taken[name]}" for name in said)
-        found.warnings.append(f"not in the file, taken from the class default: {listed}")
+        text = ", ".join(f"{name} = {taken[name]}" for name in said)
+        found.warnings.append(f"not in the file, taken from the class default: {text}")
     return found

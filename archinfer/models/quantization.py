@@ -39,24 +39,29 @@ _DTYPES = {
 """PyTorch's names of number formats, and the short ones."""
 
 
+_UNSAID = "no dtype: what is not quantised is bf16"
+
+
 def _dtype(keys: ConfigKeys) -> str:
-    """The format that the file's dtype names; bf16 where there is none, or with a warning."""
-    value = keys.raw("dtype", "torch_dtype") if _agree(keys) else keys.data.get("dtype")
-    if value is None:
-        return "bf16"
-    name = value.strip().lower().removeprefix("torch.") if isinstance(value, str) else ""
-    if name not in _DTYPES:
-        shown = str(value)
-        shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
-        close = nearest(name, _DTYPES)
-        hint = f" (did you mean {close!r}?)" if close else ""
-        keys.warnings.append(f"dtype {shown!r} is not known{hint}; weights taken as bf16")
-    return _DTYPES.get(name, "bf16")
+    """The format that the file's dtype names; bf16 where there is none.
 
-
-def _agree(keys: ConfigKeys) -> bool:
-    first, second = keys.data.get("dtype"), keys.data.get("torch_dtype")
-    return first is None or second is None or first == second
+    Raises:
+        NotKnown: a dtype that no weights come in.
+    """
+    names = [n for n in ("dtype", "torch_dtype") if keys.has(n)]
+    keys.ignore("dtype", "torch_dtype")
+    found = []
+    for key in names:
+        value = keys.data[key]
+        name = value.strip().lower().removeprefix("torch.") if isinstance(value, str) else ""
+        if name not in _DTYPES:
+            close = nearest(name, _DTYPES) if name else None
+            hint = f" (did you mean {close!r}?)" if close else ""
+            raise NotKnown(f"{key} {shorten(value)} is not known{hint}")
+        found.append(_DTYPES[name])
+    if len({*found}) > 1:
+        keys.warnings.append(f"dtype is {found[0]} but torch_dtype {found[1]}: dtype is taken")
+    return found[0] if found else "bf16"
 
 
 def _mlx(section: ConfigKeys, recipe: Recipe) -> Recipe:
@@ -121,11 +126,13 @@ def read_recipe(keys: ConfigKeys) -> Recipe:
     alone it says that nothing is. A quantization that is not known leaves `refused`: counts do
     not depend on it.
     """
-    unsaid = (
-        () if keys.has("dtype", "torch_dtype") else ("no dtype: what is not quantised is bf16",)
-    )
-    recipe = Recipe(_dtype(keys), notes=unsaid)
     section, mlx = keys.section("quantization_config"), keys.section("quantization")
+    unsaid = () if keys.has("dtype", "torch_dtype") else (_UNSAID,)
+    try:
+        recipe = Recipe(_dtype(keys), notes=unsaid)
+    except NotKnown as reason:
+        keys.ignore("quantization_config", "quantization")
+        return Recipe(refused=str(reason))
     try:
         if mlx is not None and (section is None or not section.has("quant_method")):
             return _mlx(mlx, recipe)
@@ -141,7 +148,7 @@ def read_recipe(keys: ConfigKeys) -> Recipe:
         if recipe.kv is not None:
             keys.notes.append(f"the file states a KV cache in {recipe.kv} (--kv sets another)")
     except NotKnown as reason:
-        return replace(recipe, refused=str(reason))
+        return replace(recipe, refused=f"quantization_config: {reason}")
     covers, whole = recipe.covers, False
     if section.flag("include_input_output_embeddings"):
         whole = modules == []

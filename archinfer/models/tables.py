@@ -32,6 +32,12 @@ def class_defaults(family: str) -> dict[str, Any]:
     return found
 
 
+def class_constants(family: str) -> dict[str, int]:
+    """Heads that the class of a family takes whatever the width is, and its leading dense layers."""
+    found: dict[str, int] = _tables()["constants"].get(family, {})
+    return found
+
+
 def not_a_decoder(model_type: str) -> str:
     """What a model is that does not decode by itself; "" where nothing says so."""
     if model_type in _tables()["encoders"]:

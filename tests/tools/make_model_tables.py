@@ -9,6 +9,7 @@ files that people still have.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sys
@@ -69,6 +70,27 @@ def defaults() -> dict[str, Any]:
     return found
 
 
+def constants(name: str, found: dict[str, Any]) -> dict[str, int]:
+    """Heads that a class takes whatever the width is, and how many of its layers are dense."""
+    cls = CONFIG_MAPPING[name]
+    usual = cls().get_text_config(decoder=True)
+    heads, hidden = found.get("num_attention_heads"), found.get("hidden_size")
+    kept = {}
+    # Latent attention and JetMoE have other widths; what they state of these is a decoy.
+    decoys = hasattr(usual, "kv_lora_rank") or hasattr(usual, "kv_channels")
+    if isinstance(heads, int) and isinstance(hidden, int) and not decoys:
+        other = cls(hidden_size=2 * hidden, num_attention_heads=4 * heads)
+        for key in ("head_dim", "num_key_value_heads"):
+            value = getattr(usual, key, None)
+            if isinstance(value, int) and value == getattr(other, key, None):
+                kept[key] = value
+    kinds = getattr(usual, "mlp_layer_types", None) or []
+    dense = kinds.index("sparse") if "sparse" in kinds else 0
+    if dense and not {*kinds[dense:]} - {"sparse"} and not found.get("first_k_dense_replace"):
+        kept["first_k_dense_replace"] = dense
+    return kept
+
+
 def main() -> None:
     """Write the tables of the families that archinfer reads."""
     from archinfer.models.huggingface import known_families
@@ -84,7 +106,12 @@ def main() -> None:
         "encoders": sorted(encoders - both),
         "encoder_decoders": sorted(both | {"bart", "mbart", "mvp", "plbart", "whisper"}),
         "defaults": {k: v for k, v in defaults().items() if k in known_families()},
+        "constants": {},
     }
+    for name, found in tables["defaults"].items():
+        with contextlib.suppress(Exception):
+            if kept := constants(name, found):
+                tables["constants"][name] = kept
     path = Path(__file__).parents[2] / "archinfer" / "models" / "tables.json"
     lines = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in tables["defaults"].items()]
     others = {k: v for k, v in tables.items() if k != "defaults"}

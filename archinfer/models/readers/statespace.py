@@ -31,6 +31,7 @@ from archinfer.models.readers.common import (
 from archinfer.models.readers.style import Style
 
 _ATTENTION = {"attention", "full_attention"}
+_GRIFFIN = ("recurrent", "attention")
 
 
 def _only_mixers(keys: ConfigKeys, mixer: Mixer, hidden: int, tied: bool) -> Reading:
@@ -170,7 +171,7 @@ def read_recurrent_gemma(keys: ConfigKeys) -> Reading:
     )
     keys.ignore("_block_types", "layer_types", "layers_block_type")
     types = keys.raw("block_types", "_block_types", default=["recurrent", "recurrent", "attention"])
-    if not isinstance(types, list) or not types or not {*types} <= {"recurrent", "attention"}:
+    if not isinstance(types, list) or not types or any(t not in _GRIFFIN for t in types):
         raise keys.must_be("block_types", "a list of 'recurrent' and 'attention'", types)
     mixers: list[Mixer | None] = [
         attention if types[i % len(types)] == "attention" else unit for i in range(layers)

@@ -164,9 +164,10 @@ def read_zamba2(keys: ConfigKeys) -> Reading:
         Piece("norm", 3 * hidden, vector=True),
         Piece("dense_mlp", 3 * hidden * wide),
     )
-    own: tuple[Piece, ...] = (Piece("other", hidden * hidden, module="linear"),)
-    if keys.flag("use_shared_mlp_adapter", default=True):
-        own += (Piece("dense_mlp", rank * (hidden + 2 * wide)),)
+    own: tuple[Piece, ...] = (
+        Piece("other", hidden * hidden, module="linear"),
+        Piece("dense_mlp", rank * (hidden + 2 * wide)),
+    )
     if keys.flag("use_shared_attention_adapter"):
         own += (Piece("attention", 3 * 2 * rank * 2 * hidden),)
     keys.ignore("use_shared_mlp_adapter", "use_shared_attention_adapter")
