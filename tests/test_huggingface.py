@@ -796,3 +796,34 @@ def test_mutated_configs_are_read_or_refused_in_one_line() -> None:
         name = rng.choice(names)
         new, _ = tool.mutate(configs[name], rng)
         tool.read(new, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "told"),
+    [
+        ("qwen3-32b", "head_dim", "head_dim = 128"),
+        ("deepseek-v3", "q_lora_rank", "q_lora_rank = 1536"),
+        ("deepseek-v3.2", "first_k_dense_replace", "first_k_dense_replace = 3"),
+        ("ernie-4.5-300b-a47b", "moe_layer_start_index", "moe_layer_start_index = 1"),
+        ("qwen3-next-80b-a3b", "shared_expert_intermediate_size", "intermediate_size = 512"),
+    ],
+)
+def test_what_a_class_takes_where_a_file_says_nothing_is_told(
+    name: str, key: str, told: str
+) -> None:
+    """Counts of the classes on the meta device: tests/tools/mutated_configs.py."""
+    found = from_config({k: v for k, v in config(name).items() if k != key})
+    (warning,) = found.warnings
+    assert "taken from the class default" in warning and told in warning
+    counted = {
+        "qwen3-32b": 32_762_123_264, "deepseek-v3": 671_026_404_352,
+        "deepseek-v3.2": 671_877_929_216, "ernie-4.5-300b-a47b": 309_350_214_976,
+        "qwen3-next-80b-a3b": 79_674_391_296,
+    }  # fmt: skip
+    assert found.parameters().total == counted[name]
+
+
+def test_block_types_that_are_no_texts_are_refused() -> None:
+    griffin = FAMILIES["recurrentgemma-9b"][2]
+    with pytest.raises(InputError, match="block_types must be a list"):
+        from_config({**griffin, "block_types": [["recurrent"]]})

@@ -16,13 +16,18 @@ _STRUCTURE: dict[str, tuple[str, ...]] = {
     "num_dense_layers": ("first_k_dense_replace", "mlp_layer_types"),
     "n_shared_experts": SHARED_EXPERTS,
     "num_shared_experts": SHARED_EXPERTS,
+    "moe_num_shared_experts": SHARED_EXPERTS,
+    "num_shared_expert": SHARED_EXPERTS,
+    "moe_layer_start_index": ("moe_layers",),
     "shared_intermediate_size": (),
+    "shared_expert_intermediate_size": SHARED_EXPERTS,
+    "moe_shared_expert_intermediate_size": (),
 }  # fmt: skip
 """Keys that say how many experts are shared and which layers are dense, and others that do."""
 
 
 def _heads(keys: ConfigKeys, constants: dict[str, int]) -> list[str]:
-    """Heads that a file leaves out, and of which its class makes other ones than the width would."""
+    """Heads that a file leaves out and that its class does not make of the width."""
     heads, hidden = keys.data.get("num_attention_heads"), keys.data.get("hidden_size")
     if not isinstance(heads, int) or not isinstance(hidden, int) or keys.has("kv_lora_rank"):
         return []
@@ -53,12 +58,12 @@ def with_defaults(keys: ConfigKeys, family: str, whole: bool) -> ConfigKeys:
         said = [
             name
             for name, others in _STRUCTURE.items()
-            if known.get(name)
-            and keys.has(*EXPERTS)
-            and not keys.has(name, *others)
-            and not (listed and "dense" in name)
-        ]
+            if known.get(name) and keys.has(*EXPERTS) and name not in keys.data
+            and not keys.has(*others) and not (listed and "dense" in name)
+        ]  # fmt: skip
         said += _heads(keys, constants)
+        if known.get("q_lora_rank") and keys.has("kv_lora_rank") and "q_lora_rank" not in keys.data:
+            said.append("q_lora_rank")
         taken = {name: known[name] for name in said}
     else:
         if keys.has("head_dim", "hidden_size", "num_attention_heads") and "gemma" not in family:

@@ -33,7 +33,7 @@ def class_defaults(family: str) -> dict[str, Any]:
 
 
 def class_constants(family: str) -> dict[str, int]:
-    """Heads that the class of a family takes whatever the width is, and its leading dense layers."""
+    """Heads that a class takes whatever the width is, and its leading dense layers."""
     found: dict[str, int] = _tables()["constants"].get(family, {})
     return found
 

@@ -34,7 +34,8 @@ SIZES = (
     "hidden_size_per_layer_input", "vocab_size_per_layer_input", "altup_num_inputs",
     "laurel_rank", "first_k_dense_replace", "shared_intermediate_size", "n_shared_experts",
     "num_shared_experts", "decoder_sparse_step", "moe_layer_freq", "num_dense_layers",
-    "interleave_moe_layer_step",
+    "interleave_moe_layer_step", "q_lora_rank", "moe_num_shared_experts", "num_shared_expert",
+    "moe_layer_start_index", "moe_shared_expert_intermediate_size",
 )  # fmt: skip
 
 NOT_HARMLESS = {"tie_word_embeddings", "add_cross_attention", "cross_attention_hidden_size",

@@ -2,12 +2,13 @@
 
 Two steps, since the library lives in an environment of its own (see transformers_counts.py):
 
-    python tests/tools/mutated_configs.py write mutated.json 2000
+    python tests/tools/mutated_configs.py write mutated.json 2000   (or: drops)
     reference/bin/python tests/tools/transformers_counts.py counts.json --configs mutated.json
     python tests/tools/mutated_configs.py compare counts.json
 
-A key is dropped, renamed, nested, given another type or another size. What is read without a
-warning must be what the class counts; what is refused is refused in one line.
+A key is dropped, renamed, nested, given another type or another size; `drops` leaves out every
+key of every config in turn. What is read without a warning must be what the class counts; what is
+refused is refused in one line.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ import copy
 import json
 import random
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from archinfer.errors import InputError
 from archinfer.models import catalogue
 from archinfer.models.architecture import Architecture
+from archinfer.models.configkeys import _ALWAYS_SIZE_KEY, _HARMLESS_KEY
 from archinfer.models.huggingface import from_config
+from archinfer.models.tables import harmless_keys
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "configs"
 
@@ -34,7 +38,9 @@ OTHERS: tuple[Any, ...] = (
 
 def sources() -> dict[str, dict[str, Any]]:
     """Configs by name: the catalogue's, and those of the tests."""
-    found = {name: catalogue.entry(name).config for name in catalogue.names()}
+    # Grok's files call themselves `git`, which is another model to the library.
+    names = [name for name in catalogue.names() if not name.startswith("grok")]
+    found = {name: catalogue.entry(name).config for name in names}
     for file in ("beyond.json", "families.json"):
         found |= {n: entry[2] for n, entry in json.loads((FIXTURES / file).read_text()).items()}
     return found
@@ -67,6 +73,29 @@ def mutate(config: dict[str, Any], rng: random.Random) -> tuple[dict[str, Any], 
     return new, f"{kind} {key}"
 
 
+def drops() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every config without each of its keys that may be a size."""
+    for name, config in sources().items():
+        paths = [(), *((k,) for k, v in config.items() if isinstance(v, dict))]
+        for path in paths:
+            for key in config[path[0]] if path else config:
+                words = _HARMLESS_KEY.search(key) and not _ALWAYS_SIZE_KEY.search(key)
+                if words or key in harmless_keys() or key in ("model_type", "auto_map"):
+                    continue
+                new = copy.deepcopy(config)
+                del (new[path[0]] if path else new)[key]
+                yield f"{name}: drop {key}", new
+
+
+def mutations(number: int, seed: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Configs with one change each."""
+    rng, configs = random.Random(seed), sources()
+    for count in range(number):
+        name = rng.choice(sorted(configs))
+        new, change = mutate(configs[name], rng)
+        yield f"{count} {name}: {change}", new
+
+
 def read(config: dict[str, Any], name: str) -> Architecture | None:
     """The architecture, or None where it is refused in one line.
 
@@ -85,19 +114,17 @@ def read(config: dict[str, Any], name: str) -> Architecture | None:
         return None
 
 
-def write(path: Path, number: int, seed: int = 0) -> None:
-    """Mutated configs that are read without a warning."""
-    rng, configs = random.Random(seed), sources()
+def write(path: Path, made: Iterable[tuple[str, dict[str, Any]]]) -> None:
+    """Those of the configs that are read without a warning."""
     kept: dict[str, dict[str, Any]] = {}
-    refused = warned = 0
-    for count in range(number):
-        name = rng.choice(sorted(configs))
-        new, change = mutate(configs[name], rng)
-        found = read(new, name)
+    number = refused = warned = 0
+    for label, new in made:
+        found = read(new, label)
+        number += 1
         refused += found is None
         warned += found is not None and bool(found.warnings)
         if found is not None and not found.warnings:
-            kept[f"{count} {name}: {change}"] = new
+            kept[label] = new
     path.write_text(json.dumps(kept))
     print(f"{number} mutations: {refused} refused, {warned} with a warning, {len(kept)} read")
 
@@ -122,6 +149,7 @@ def compare(path: Path) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "write":
-        write(Path(sys.argv[2]), int(sys.argv[3]))
+        asked = sys.argv[3]
+        write(Path(sys.argv[2]), drops() if asked == "drops" else mutations(int(asked)))
     else:
         compare(Path(sys.argv[2]))

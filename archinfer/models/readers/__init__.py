@@ -74,6 +74,7 @@ from archinfer.models.readers.unusual import (
     read_gemma3n,
     read_jetmoe,
     read_mllama,
+    read_zamba,
     read_zamba2,
 )
 
@@ -187,6 +188,7 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "flex_olmo": plain(
         replace(_BIASED, qk_norm="projection", norms_before=0, norms_after=1, expert_width=True)
     ),
+    "flint": plain(replace(_QWEN3, sinks=True)),
     "gemma": plain(_GEMMA),
     "gemma2": plain(_GEMMA2),
     "gemma3_text": plain(_GEMMA3),
@@ -207,6 +209,7 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "gptj": read_gptj,
     "granite": plain(_LLAMA),
     "granitemoe": plain(replace(_BIASED, expert_width=True)),
+    "granite_swa": plain(replace(_LLAMA, sinks=True, window="all", decoys=())),
     "granitemoehybrid": read_granite_hybrid,
     "granitemoeshared": read_granite_shared,
     "grok-1": read_grok,
@@ -217,6 +220,9 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "hunyuan_v1_moe": read_hunyuan,
     "hy_v3": plain(replace(_BIASED, qk_norm="head", mlp_bias="mlp_bias",
                             decoys=("qk_norm",), defaults={"head_dim": 128})),
+    "hyperclovax": lambda keys: plain(
+        replace(_LLAMA, norms_after=int(keys.flag("use_post_norm")))
+    )(keys),
     "internlm3": plain(replace(_LLAMA, qkv_bias="qkv_bias", o_bias="bias")),
     "jamba": read_jamba,
     "jetmoe": read_jetmoe,
@@ -231,6 +237,9 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "mamba2": read_mamba2,
     "mimo": plain(replace(_QWEN2, qkv_bias="attention_bias", bias_default=True)),
     "mimo_v2_flash": read_mimo_v2,
+    "jais2": plain(replace(_LLAMA, matrices=2, norm_vectors=2, bias_default=True)),
+    "kolibri1": plain(replace(_BIASED, qk_norm="head", norms_after=1, window="all")),
+    "mellum": plain(_QWEN3),
     "minicpm": plain(replace(_LLAMA, tied=True, decoys=("sliding_window", "dim_model_base"))),
     "minicpm3": read_latent_tied,
     "minimax": read_minimax,
@@ -245,6 +254,7 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "mixtral": plain(Style(expert_width=True, window="all", defaults={"num_key_value_heads": 8})),
     "mllama_text_model": read_mllama,
     "mpt": read_mpt,
+    "nanochat": plain(replace(_BIASED, matrices=2, norm_vectors=0)),
     "nemotron": plain(replace(_LLAMA, matrices=2, norm_vectors=2)),
     "nemotron-nas": read_nemotron_nas,
     "nemotron_h": read_nemotron_h,
@@ -284,6 +294,7 @@ FAMILIES: dict[str, Callable[[ConfigKeys], Reading]] = {
     "step3_text": read_step3,
     "step3p5": read_step35,
     "youtu": read_latent,
+    "zamba": read_zamba,
     "zamba2": read_zamba2,
 }  # fmt: skip
 """Readers by `model_type`."""
@@ -294,6 +305,8 @@ SAME_AS = {
     "gemma3": "gemma3_text",
     "gemma3n": "gemma3n_text",
     "gemma4": "gemma4_text",
+    "gemma4_unified": "gemma4_text",
+    "gemma4_unified_text": "gemma4_text",
     "exaone4_5": "exaone4",
     "exaone4_5_text": "exaone4",
     "git": "grok-2",

@@ -75,23 +75,26 @@ def read_qwen_linear(keys: ConfigKeys) -> Reading:
 # Hybrids with Mamba
 
 
+def mamba1(keys: ConfigKeys, hidden: int) -> Mamba1:
+    """Mamba 1 inside a hybrid, whose keys begin with `mamba_`."""
+    rank = keys.raw("mamba_dt_rank", default="auto")
+    return Mamba1(
+        keys.integer("mamba_expand", default=2) * hidden,
+        keys.integer("mamba_d_state", default=16),
+        keys.integer("mamba_d_conv", default=4),
+        ceil(hidden / 16) if rank == "auto" else keys.integer("mamba_dt_rank"),
+        conv_bias=keys.flag("mamba_conv_bias", default=True),
+        proj_bias=keys.flag("mamba_proj_bias"),
+    )
+
+
 def read_jamba(keys: ConfigKeys) -> Reading:
     """Mamba-1 with attention in every eighth layer, experts in every second."""
     style = Style()
     keys.ignore("sliding_window", "use_mamba_kernels", "mamba_inner_layernorms", "num_logits")
     hidden, layers, vocab = read_core(keys, style)
     attention = read_attention(keys, hidden, style)
-    inner = keys.integer("mamba_expand", default=2) * hidden
-    rank = keys.raw("mamba_dt_rank", default="auto")
-    mamba = Mamba1(
-        inner,
-        keys.integer("mamba_d_state", default=16),
-        keys.integer("mamba_d_conv", default=4),
-        ceil(hidden / 16) if rank == "auto" else keys.integer("mamba_dt_rank"),
-        conv_bias=keys.flag("mamba_conv_bias", default=True),
-        proj_bias=keys.flag("mamba_proj_bias"),
-        inner_norms=True,
-    )
+    mamba = replace(mamba1(keys, hidden), inner_norms=True)
     period = keys.integer("attn_layer_period", default=8)
     offset = keys.integer("attn_layer_offset", default=4, low=0)
     mixers: list[Mixer | None] = [

@@ -19,6 +19,7 @@ from archinfer.models.readers.common import (
     HEADS,
     HIDDEN,
     LAYERS,
+    SHARED_EXPERTS,
     TOP_K,
     Reading,
     make_blocks,
@@ -49,6 +50,11 @@ def read_hunyuan(keys: ConfigKeys) -> Reading:
     shared = keys.flag("use_mixed_mlp_moe", default=True)
     widths = keys.raw(*EXPERT_WIDTH)
     feed_forwards = read_feed_forwards(keys, layers, replace(style, expert_width=widths is None))
+    if any(isinstance(f, MoE) for f in feed_forwards):
+        if shared and not keys.has(*SHARED_EXPERTS):
+            raise keys.refuse("key num_shared_expert is missing")
+        if not keys.has("intermediate_size"):
+            keys.warnings.append("intermediate_size is missing: moe_intermediate_size taken")
     if not shared:
         feed_forwards = [
             replace(f, shared_width=0) if isinstance(f, MoE) else f for f in feed_forwards

@@ -10,12 +10,14 @@ from archinfer.models.architecture import (
     DenseMLP,
     LayerBlock,
     Mamba2,
+    Mixer,
     MoE,
     Piece,
     Sublayer,
 )
 from archinfer.models.configkeys import ConfigKeys
 from archinfer.models.readers.common import Reading, make_reading, read_attention, read_core
+from archinfer.models.readers.hybrid import mamba1
 from archinfer.models.readers.layering import read_windows
 from archinfer.models.readers.style import Style
 from archinfer.models.shape import Cache
@@ -135,14 +137,13 @@ def read_gemma3n(keys: ConfigKeys) -> Reading:
 
 
 def read_zamba2(keys: ConfigKeys) -> Reading:
-    """Zamba 2: Mamba 2, and a few shared transformer blocks that later layers use again."""
-    hidden, layers, vocab = read_core(keys, Style())
+    """Zamba 2: Mamba 2, and a few shared transformer blocks with adapters at each use."""
     heads = keys.integer("n_mamba_heads", default=8)
-    inner = keys.integer("mamba_expand", default=2) * hidden
+    inner = keys.integer("mamba_expand", default=2) * keys.integer("hidden_size")
     if inner % heads:
         raise keys.refuse(f"n_mamba_heads {heads} does not divide the inner width {inner}")
     keys.ignore("mamba_headdim", "kv_channels", "hybrid_layer_ids", "num_query_groups")
-    keys.ignore("use_mem_rope", "use_long_context", "use_mem_eff_path", "attention_hidden_size")
+    keys.ignore("use_mem_rope", "use_long_context", "use_mem_eff_path", "use_shared_mlp_adapter")
     keys.only("add_bias_linear", False)
     keys.only("use_conv_bias", True)
     mamba = Mamba2(
@@ -150,29 +151,42 @@ def read_zamba2(keys: ConfigKeys) -> Reading:
         keys.integer("mamba_ngroups", "n_groups", default=1),
         keys.integer("mamba_d_conv", default=4),
     )  # fmt: skip
+    rank, stored = keys.integer("adapter_rank"), keys.integer("num_mem_blocks", default=1)
+    hidden, wide = keys.integer("hidden_size"), keys.integer("intermediate_size")
+    own = [Piece("dense_mlp", rank * (hidden + 2 * wide))]
+    if keys.flag("use_shared_attention_adapter"):
+        own.append(Piece("attention", 3 * 2 * rank * 2 * hidden))
+    return _shared_blocks(keys, mamba, stored, tuple(own))
+
+
+def read_zamba(keys: ConfigKeys) -> Reading:
+    """Zamba 1: Mamba 1 in heads (as many numbers as without), one shared transformer block."""
+    keys.ignore("n_mamba_heads", "use_mamba_kernels", "attn_layer_period", "attn_layer_offset")
+    return _shared_blocks(keys, mamba1(keys, keys.integer("hidden_size")), 1, ())
+
+
+def _shared_blocks(
+    keys: ConfigKeys, mamba: Mixer, stored: int, adapters: tuple[Piece, ...]
+) -> Reading:
+    """Mamba in every layer; before it, in some, one of `stored` transformer blocks on the hidden
+    vector and the embedding side by side, with a matrix and adapters of the layer's own."""
+    hidden, layers, vocab = read_core(keys, Style())
+    keys.only("attention_hidden_size", 2 * hidden)
     types = keys.names_list("layers_block_type", layers)
     if types is None:
         raise keys.refuse("key layers_block_type is missing")
-    attention_heads = keys.integer("num_attention_heads")
-    kv = keys.integer("num_key_value_heads", default=attention_heads)
-    width = keys.integer("attention_head_dim", default=2 * hidden // attention_heads)
-    stored, rank = keys.integer("num_mem_blocks", default=1), keys.integer("adapter_rank")
+    heads = keys.integer("num_attention_heads")
+    kv = keys.integer("num_key_value_heads", default=heads)
+    width = keys.integer("attention_head_dim", default=2 * hidden // heads)
     wide = keys.integer("intermediate_size")
-    q, k = attention_heads * width, kv * width
     block = (
-        Piece("attention", 2 * hidden * (q + 2 * k) + q * hidden),
+        Piece("attention", 2 * hidden * (heads + 2 * kv) * width + heads * width * hidden),
         Piece("norm", 3 * hidden, vector=True),
         Piece("dense_mlp", 3 * hidden * wide),
     )
-    own: tuple[Piece, ...] = (
-        Piece("other", hidden * hidden, module="linear"),
-        Piece("dense_mlp", rank * (hidden + 2 * wide)),
-    )
-    if keys.flag("use_shared_attention_adapter"):
-        own += (Piece("attention", 3 * 2 * rank * 2 * hidden),)
-    keys.ignore("use_shared_mlp_adapter", "use_shared_attention_adapter")
+    own = (Piece("other", hidden * hidden, module="linear"), *adapters)
     shared = (
-        Sublayer(BareAttention(attention_heads, kv, width), norms_before=0),
+        Sublayer(BareAttention(heads, kv, width), norms_before=0),
         Sublayer(ReusedMLP(wide), norms_before=0),
     )
     blocks, used = [], 0
