@@ -25,11 +25,11 @@ from archinfer.inference.prior import (
     DEPTH_SCALE,
     SIZE_WIDENING,
     Features,
-    Regression,
     announced,
     distinct,
     features,
 )
+from archinfer.inference.regression import Regression
 
 MAKERS = {
     "codellama": "llama",

@@ -269,14 +269,16 @@ class TestAnswer:
         from archinfer.models.shape import Cache
 
         hidden = d.hidden_size[i]
-        table = 131_072.0 * hidden
+        table = d.vocabulary[i] * hidden
+        in_layers = active - (1.0 if d.tied[i] else 2.0) * table
+        assert d.active_in_layers[i] == pytest.approx(in_layers)
         group = LayerGroup(
             count=layers,
-            shared_params=(active - 2 * table) / layers,
+            shared_params=in_layers / layers,
             caches=(Cache(2048.0, macs_per_token=2.0 * hidden, shards=8),),
             reductions=DENSE_CHAIN,
         )
-        shape = ModelShape((group,), hidden, table, table)
+        shape = ModelShape((group,), hidden, table, table, bool(d.tied[i]))
         stored = Workload(shape, Traffic(8000, 1, 16, None, 16)).memory
         mapping = Placement(np.ceil(layers / d.nodes[i]))
         assert memory_fraction(q.hardware, stored, mapping) <= 1.0
@@ -497,10 +499,10 @@ class TestSoftware:
         question = self.gpus(total=(660e9, 680e9), active=(37e9, 38e9), layers=(61.0, 61.0))
         found = infer(question, samples=8192)
         model = _model(question, CATALOGUE_PRIOR, None, None, None, None)
-        assert model.space.dimensions == 12
-        assert _model(founding(), CATALOGUE_PRIOR, None, None, None, None).space.dimensions == 11
+        assert model.space.dimensions == 14
+        assert _model(founding(), CATALOGUE_PRIOR, None, None, None, None).space.dimensions == 13
         rng = np.random.default_rng(0)
-        z = rng.standard_normal((40_000, 12))
+        z = rng.standard_normal((40_000, 14))
         cells = rng.choice(
             len(model.space.cell_probability), len(z), p=model.space.cell_probability
         )

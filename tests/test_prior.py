@@ -12,7 +12,6 @@ from archinfer import catalogue
 from archinfer.inference.prior import (
     CATALOGUE_PRIOR,
     DEPTH_SCALE,
-    Regression,
     announced,
     attention_kind,
     catalogue_features,
@@ -21,6 +20,7 @@ from archinfer.inference.prior import (
     fit_prior,
     same_shape,
 )
+from archinfer.inference.regression import Logistic, Regression
 
 
 def flat(value: object) -> list[object]:
@@ -97,6 +97,28 @@ def test_regression_is_least_squares() -> None:
     exact = s * np.sqrt(1 + 1 / 30 + (at - x.mean()) ** 2 / ((x - x.mean()) ** 2).sum())
     assert sd == pytest.approx(exact, rel=1e-6)
     assert sd[1] > sd[0]
+
+
+def test_the_chance_of_a_tied_head_is_less_certain_where_no_model_was_seen() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.normal(24.0, 1.5, 4000)
+    yes = (rng.random(4000) < 1.0 / (1.0 + np.exp(1.0 + 0.8 * (x - 24.0)))).astype(float)
+    many, few = Logistic.fit(yes, x), Logistic.fit(yes[:40], x[:40])
+    at = np.array([20.0, 24.0, 27.0])
+    assert many.predict(at) == pytest.approx(
+        1.0 / (1.0 + np.exp(1.0 + 0.8 * (at - 24.0))), abs=0.03
+    )
+    log_odds = few.coefficients[0] + few.coefficients[1] * at
+    assert np.all(np.abs(few.predict(at) - 0.5) < np.abs(1.0 / (1.0 + np.exp(-log_odds)) - 0.5))
+
+
+def test_tables_of_small_models_are_open_and_of_large_ones_known() -> None:
+    """No model of the catalogue is below 1B, and few of its large ones tie their head."""
+    size = np.log([7e6, 1e9, 1e12])
+    mean, sd = CATALOGUE_PRIOR.vocabulary.predict(size)
+    assert sd[0] > sd[1] > 0.6 and 4e4 < np.exp(mean[0]) < np.exp(mean[2]) < 2e5
+    tied = CATALOGUE_PRIOR.tied.predict(size)
+    assert tied[0] > 0.8 and tied[2] < 0.1
 
 
 def test_prediction_covers_new_points() -> None:

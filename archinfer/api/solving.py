@@ -74,6 +74,7 @@ def solve(
     if not question.observed:
         return replace(found, claim=claim)
     if posterior.possible:
+        found = _beyond_habits(found, posterior, asked["architectures"])
         others = partial(alternatives, posterior, asked["seed"], **_known(question, asked))
         posterior = replace(posterior, others=others)
     return replace(
@@ -82,6 +83,15 @@ def solve(
         claim=claim,
         comparisons=tuple(_compared(posterior, model, speed) for model, speed in compared),
     )
+
+
+def _beyond_habits(found: Answer, posterior: Posterior, architectures: int) -> Answer:
+    """The same without habits, where these alone exclude what the posterior holds."""
+    question = posterior.without_habits
+    if found.feasible or question is None:
+        return found
+    wider = answer(question, architectures)
+    return replace(wider, beyond_habits=True) if wider.feasible else found
 
 
 @arguments("solve", "architectures", "seed", "compare", "claim")
@@ -161,6 +171,7 @@ def _question(
         weights=formats(asked["weights"]),
         kv=asked["kv"],
         rules=family_rules(asked),
+        tables_known=frozenset(key for key in ("vocabulary", "tied") if asked[key]),
         speculation=read_speculation(_or(asked["speculation"], _USUAL_GAIN[profile.speculates])),
         habits=habits,
         total=total,

@@ -1,12 +1,14 @@
 """The blind test: models of unknown size are timed here, and their speed alone must give them away.
 
-Models of the scaled-down family (`scaled`) are drawn, built with random weights and timed; `solve`
-and `infer` see the speed, the context and the host's profile, nothing else.
+Models are drawn from the solver's own prior given an active size that runs here, with any
+vocabulary and head, built with random weights and timed; `solve` and `infer` see the speed, the
+context, the format and the host's profile, nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
@@ -15,6 +17,7 @@ import numpy as np
 
 from archinfer.calibration.bench import Bench, HostBench, opened
 from archinfer.calibration.design import Point, model_bytes, plan, point_bytes
+from archinfer.calibration.host import Host, profile_data, profile_hardware
 from archinfer.calibration.measure import (
     BLIND,
     BUILDING,
@@ -26,16 +29,25 @@ from archinfer.calibration.measure import (
     silent,
 )
 from archinfer.calibration.moe.config import MoEConfig
-from archinfer.calibration.scaled import SCALED, Scaled, draw
 from archinfer.hardware.profile import Hardware
+from archinfer.inference.batch import Batch
 from archinfer.inference.infer import infer
 from archinfer.inference.posterior import Posterior
 from archinfer.inference.statistics import quantiles
+from archinfer.models.family import COUNTED_KINDS, FamilyRules
 from archinfer.record import As, Nullable, Record
 from archinfer.solver.question import Question
 from archinfer.solver.region import Region, solve
 
 QUANTITIES = ("total_params", "active_params", "layers")
+ACTIVE = 5e6, 50e6
+"""Active parameters of the models: a step of the largest takes some 10 ms. What they have beside
+is the prior's, as far as memory goes."""
+VOCABULARIES = 2048.0, 262_144.0
+"""Rows of their heads, from those of toys to the largest of the catalogue."""
+HEAD = 128
+CONTEXT = 256
+"""Tokens of context at which decode is timed."""
 PINNED = 2.0
 """A quantity is pinned where its 90 % interval spans less than this factor."""
 DESIGN_SHARE = 0.6
@@ -145,7 +157,7 @@ class BlindTest(Record):
         "coverage_region",
         "median_width",
         "quantities",
-        "rules=scaled.rules_text",
+        "rules",
         "models",
         "skipped",
     )
@@ -153,8 +165,6 @@ class BlindTest(Record):
     models: tuple[BlindModel, ...]
     skipped: tuple[str, ...]
     """models drawn that the memory budget does not hold"""
-    scaled: Scaled
-    """The family."""
 
     @property
     def cases(self) -> int:
@@ -165,6 +175,17 @@ class BlindTest(Record):
     def quantities(self) -> dict[str, Summary]:
         """each quantity over all models"""
         return {name: Summary.of([getattr(m, name) for m in self.models]) for name in QUANTITIES}
+
+    @property
+    def rules(self) -> str:
+        """what was drawn, in words"""
+        vocabularies = " to ".join(f"{v:,.0f}" for v in VOCABULARIES)
+        return (
+            f"models as the solver's prior has them between {ACTIVE[0] / 1e6:g}M and "
+            f"{ACTIVE[1] / 1e6:g}M active parameters, grouped or multi-query attention with heads "
+            f"of {HEAD}; vocabularies log-uniform from {vocabularies}, every second head tied; "
+            f"float32, context {CONTEXT}"
+        )
 
     @property
     def coverage90(self) -> float:
@@ -187,7 +208,6 @@ def blind_test(
     cases: int = 20,
     bench: Bench | None = None,
     progress: Progress = silent,
-    scaled: Scaled = SCALED,
 ) -> BlindTest:
     """Time models drawn at random and ask the solver what they are.
 
@@ -200,7 +220,6 @@ def blind_test(
         cases: models.
         bench: what is timed; None: this machine.
         progress: told how far it is.
-        scaled: the family.
 
     Raises:
         InputError: the memory budget holds too few shapes of the calibration.
@@ -212,8 +231,10 @@ def blind_test(
     rng = np.random.default_rng([settings.seed, 1])
     points: list[Point] = []
     skipped: list[str] = []
-    while len(points) < cases and len(skipped) <= 10 * cases:
-        point = Point(draw(scaled, rng), scaled.context_tokens)
+    for config in drawn(rng):
+        if len(points) == cases or len(skipped) > 10 * cases:
+            break
+        point = Point(config, CONTEXT)
         if taken_bytes(point) > room:
             skipped.append(point.name)
         else:
@@ -232,9 +253,9 @@ def blind_test(
 
             run = run_shapes(machine, design.points, group, settings, budget_s, tell)
             inferred += [
-                ask(run.hardware, point.config, 1.0 / run.seconds[point], scaled) for point in group
+                ask(run.hardware, point.config, 1.0 / run.seconds[point]) for point in group
             ]
-    return BlindTest(tuple(inferred), tuple(skipped), scaled)
+    return BlindTest(tuple(inferred), tuple(skipped))
 
 
 def taken_bytes(point: Point) -> float:
@@ -255,38 +276,82 @@ def _groups(points: Sequence[Point], room: float) -> list[list[Point]]:
     return groups
 
 
-def question_for(hardware: Hardware, tokens_per_s: float, scaled: Scaled) -> Question:
-    """What is asked: only the machine, its speed, the context and the family."""
+def question_for(hardware: Hardware, tokens_per_s: float) -> Question:
+    """What is asked: only the machine, its speed, the context and the format."""
     return Question(
         hardware=hardware,
         nodes=(1, 1),
         tokens_per_s=tokens_per_s,
         observed=True,
-        context_tokens=scaled.context_tokens,
+        context_tokens=CONTEXT,
         context_known=True,
         weights=("fp32",),
         kv="fp32",
-        rules=scaled.rules,
         speculation=(1.0, 1.0),
-        habits=scaled.habits,
     )
 
 
-def ask(
-    hardware: Hardware, config: MoEConfig, tokens_per_s: float, scaled: Scaled = SCALED
-) -> BlindModel:
+def drawn(rng: np.random.Generator) -> Iterator[MoEConfig]:
+    """Models of the prior within SIZES, for ever; of any vocabulary and head."""
+    host = profile_hardware(profile_data(Host.here("", 1.0, 1.0)))
+    for tied in itertools.cycle((False, True)):
+        low, high = np.log(VOCABULARIES)
+        rules = FamilyRules(vocab_size=float(np.exp(rng.uniform(low, high))), tied=tied)
+        asked = question_for(host, 1.0).with_(
+            observed=False,
+            rules=rules,
+            tables_known=frozenset(("vocabulary", "tied")),
+            active=ACTIVE,
+        )
+        seed = int(rng.integers(2**31))
+        found = infer(asked, 512, seed, target_ess=1.0, attention=tuple(COUNTED_KINDS))
+        one = found.draws.take(rng.choice(len(found.weights), 1, p=found.weights))
+        yield whole(one, found.kinds[int(one.attention[0])], rules)
+
+
+def whole(one: Batch, kind: str, rules: FamilyRules) -> MoEConfig:
+    """The nearest model of whole heads, experts and widths.
+
+    Args:
+        one: a batch of one draw.
+        kind: of attention, "gqa" or "mqa".
+        rules: vocabulary, head and routing of it.
+    """
+    total, active, layers = (float(getattr(one, name)[0]) for name in QUANTITIES)
+    heads = max(round(float(one.hidden_size[0]) / HEAD), 1)
+    hidden = heads * HEAD
+    groups = 1 if kind == "mqa" else max(k for k in range(1, 9) if heads % k == 0)
+    attention = 2.0 * hidden * (hidden + groups * HEAD)
+    layer = max((active - rules.table_rows * hidden) / layers, 1.5 * attention)
+    common = int(rules.vocab_size), hidden, int(layers), heads, groups, HEAD
+    if not one.moe[0]:
+        width = max(round((layer - attention) / (3.0 * hidden)), 8)
+        return MoEConfig(*common, intermediate_size=width, tie_word_embeddings=rules.tied)
+    top, routed = int(rules.experts_per_token), rules.routed_share * layer
+    experts = max(round(top * (routed + (total - active) / layers) / routed), top)
+    attention += hidden * experts
+    shared = max(round((layer - routed - attention) * top / routed), 0)
+    # The width of an expert takes up what whole numbers of heads and shared experts leave.
+    width = max(round((layer - attention) / (3.0 * hidden * (top + shared))), 8)
+    return MoEConfig(
+        *common,
+        moe_intermediate_size=width,
+        experts=experts,
+        experts_per_token=top,
+        shared_experts=shared,
+        tie_word_embeddings=rules.tied,
+    )
+
+
+def ask(hardware: Hardware, config: MoEConfig, tokens_per_s: float) -> BlindModel:
     """Hand a speed to the solver and to the posterior, and hold the truth beside the answers."""
-    question = question_for(hardware, tokens_per_s, scaled)
-    region = solve(question)
+    question = question_for(hardware, tokens_per_s)
     posterior = infer(
-        question,
-        4096,
-        target_ess=1000.0,
-        prior=scaled.prior,
-        attention=(scaled.rules.attention,),
-        concurrency=(1.0, 1.0),
-        read_context=(float(scaled.context_tokens),) * 2,
+        question, concurrency=(1.0, 1.0), read_context=(float(CONTEXT), float(CONTEXT))
     )
+    region = solve(question)
+    if not region.feasible and posterior.without_habits is not None:
+        region = solve(posterior.without_habits)
     shape = config.shape()
     truth = {name: float(getattr(shape, name)) for name in QUANTITIES}
     total, active, layers = (np.array([truth[name]]) for name in QUANTITIES)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.optimize import minimize
 
+from archinfer import special
 from archinfer.fitting.cases import Case, prepare_all
 from archinfer.fitting.observations import Observation
 from archinfer.fitting.prior import Prior, fit_prior
@@ -147,7 +148,7 @@ class FitModel:
             self._at(theta, 2),
             case.workload,
             _column(case.mapping),
-            _expit(log_odds)[..., None],
+            np.asarray(special.expit(log_odds))[..., None],
             np.asarray(draft_s)[..., None],
             case.side,
         )
@@ -380,11 +381,7 @@ def _column(mapping: Placement) -> Placement:
 
 def _own_space(name: str, at: float) -> float:
     odds = name in ("acceptance", "probability")
-    return float(_expit(np.asarray(at)) if odds else np.exp(at))
-
-
-def _expit(x: FloatArray) -> FloatArray:
-    return np.asarray(1.0 / (1.0 + np.exp(-x)))
+    return float(special.expit(at) if odds else np.exp(at))
 
 
 def _normal(rng: np.random.Generator, count: int, covariance: FloatArray) -> FloatArray:

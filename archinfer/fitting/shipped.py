@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from archinfer import special
 from archinfer.fitting.fit import SOFTWARE, SPECULATION, Fit, FitModel
 from archinfer.fitting.prior import fit_prior
 from archinfer.hardware.profile import Hardware
@@ -30,11 +31,11 @@ def shipped_fit(hardware: Hardware, software: Iterable[str] = ()) -> Fit:
         more |= {name: getattr(prior, name) for name in SPECULATION}
     else:
         more["spread"] = (float(np.log(max(law.spread_log_sd, 1e-3))), 0.0)
-        more["acceptance"] = (_logit(law.acceptance), law.acceptance_logit_sd)
+        more["acceptance"] = (float(special.logit(law.acceptance)), law.acceptance_logit_sd)
         # The law's spread is that of models already.
         more["acceptance_sd"] = (float(np.log(1e-3)), 0.0)
         more["draft_time"] = (float(np.log(law.draft_time_s)), law.draft_time_log_sd)
-        more["probability"] = (_logit(law.probability), 0.0)
+        more["probability"] = (float(special.logit(law.probability)), 0.0)
     mean, sd = np.array(list(more.values())).T
     k = len(names)
     full = np.zeros((k + len(more), k + len(more)))
@@ -44,7 +45,3 @@ def shipped_fit(hardware: Hardware, software: Iterable[str] = ()) -> Fit:
     width = np.concatenate([np.sqrt(np.diag(covariance)), sd])
     model = FitModel(hardware, (*names, *more), k, mode, width)
     return Fit(model, mode, full, ())
-
-
-def _logit(p: float) -> float:
-    return float(np.log(p) - np.log1p(-p))

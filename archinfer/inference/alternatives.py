@@ -15,10 +15,10 @@ from archinfer.inference.posterior import Posterior
 from archinfer.inference.prior import (
     CATALOGUE_PRIOR,
     LARGE_PARAMS,
-    Regression,
     ShapePrior,
     announced,
 )
+from archinfer.inference.regression import Regression
 from archinfer.models.family import Habits
 from archinfer.solver.question import Question
 

@@ -22,6 +22,10 @@ class Batch:
     active_params: FloatArray
     layers: FloatArray
     hidden_size: FloatArray
+    vocabulary: FloatArray
+    """Rows of the head."""
+    tied: FloatArray
+    """1 where the head is the embedding."""
     nodes: FloatArray
     moe: FloatArray
     weights: FloatArray
@@ -53,6 +57,11 @@ class Batch:
     """Scale of Student's t around the logarithm of the predicted speed."""
     deviation: FloatArray
     """log(observed / predicted) in scales."""
+
+    @property
+    def active_in_layers(self) -> FloatArray:
+        """Active parameters without embedding and head."""
+        return self.active_params - (2.0 - self.tied) * self.vocabulary * self.hidden_size
 
     @classmethod
     def empty(cls, count: int) -> Batch:

@@ -47,9 +47,9 @@ LAYERS_ASKED_CAP = 4096
 _SIZE, _DEPTH, _PER_LAYER, _SPARSITY, _FILL, _ACCEPTED, _READ, _HELD, _USERS, _DRAFT, _TEXT = range(
     11
 )
-_SOFTWARE = 11
-"""There only where the speed of the software is not known exactly."""
-_EXPLORE = (2.0, 1.5, 1.0, 1.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.5)
+_VOCABULARY, _TIED, _SOFTWARE = 11, 12, 13
+"""The last one is there only where the speed of the software is not known exactly."""
+_EXPLORE = (2.0, 1.5, 1.0, 1.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +135,7 @@ class GenerativeModel:
             index = np.flatnonzero(moe == flag)
             if len(index):
                 per_layer[index] = self._shapes(batch, index, z[index], flag)
+        self._tables(batch, z)
         self._nuisances(batch, z)
         evidence = batch.log_conditions.copy()
         alive = np.isfinite(evidence)
@@ -200,6 +201,17 @@ class GenerativeModel:
         )
         return per_layer
 
+    def _tables(self, batch: Batch, z: FloatArray) -> None:
+        """Draw rows of the head, and whether it is the embedding, where nobody said."""
+        rules, known = self.question.rules, self.question.tables_known
+        batch.vocabulary[:], batch.tied[:] = rules.vocab_size, rules.tied
+        log_total = np.log(np.maximum(batch.total_params, 1.0))
+        if "vocabulary" not in known:
+            mean, sd = self.prior.vocabulary.predict(log_total)
+            batch.vocabulary[:] = np.exp(mean + sd * z[:, _VOCABULARY])
+        if "tied" not in known:
+            batch.tied[:] = special.ndtr(z[:, _TIED]) < self.prior.tied.predict(log_total)
+
     def _nuisances(self, batch: Batch, z: FloatArray) -> None:
         q = self.question
         batch.concurrency[:] = np.round(_log_uniform(z[:, _USERS], *self._users(batch.layers)))
@@ -241,8 +253,14 @@ class GenerativeModel:
             batch.total_params[index],
             batch.active_params[index],
             batch.layers[index],
-            # An array of rules: the family's formulas broadcast over it.
-            replace(q.rules, attention=kind, params_per_layer=cast(float, per_layer)),
+            # Arrays of rules: the family's formulas broadcast over them.
+            replace(
+                q.rules,
+                attention=kind,
+                params_per_layer=cast(float, per_layer),
+                vocab_size=cast(float, batch.vocabulary[index]),
+                tied=cast(bool, batch.tied[index]),
+            ),
             batch.moe[index] == 0.0,
         )
         form = batch.weights[index].astype(np.intp)

@@ -23,7 +23,7 @@ from archinfer.models.shape import FloatArray
 Index = NDArray[np.intp]
 Payload = TypeVar("Payload")
 
-_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
+_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 _DEFENSIVE = 0.15
 """Share of the draws that come from the prior, so that no weight exceeds evidence / 0.15."""
 _INFLATION = 1.2

@@ -25,6 +25,7 @@ How an operator deploys (stated, not measured):
   pass log-uniform in the range. With a fitted law of speculation (`physics.speculation`) the
   gain follows from the model's own speed instead: a fast model gains little. What was written
   moves it too (lognormal).
+- vocabulary and tying: of the catalogue, given the total, unless told otherwise.
 - weight formats: equally likely unless told otherwise.
 - software: of an observed speed the usual one and each that the profile lists are equally likely
   unless told otherwise. The speed of one that is listed, over that of the usual, is lognormal with

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -93,6 +93,9 @@ class Posterior(Record):
         "layers_per_node=layers_per_node_probability",
         "modes",
         "most_likely",
+        "active_in_layers",
+        "vocabulary",
+        "tied=tied_probability",
         "users",
         "held_context_tokens",
         "alternatives",
@@ -201,6 +204,36 @@ class Posterior(Record):
     def held_context_tokens(self) -> Levels | None:
         """tokens of context that each of them holds"""
         return levels(*self.density("held_context_tokens")) if self.possible else None
+
+    @property
+    def active_in_layers(self) -> Levels | None:
+        """active parameters without embedding and head, "non-embedding" on model cards"""
+        return levels(self.draws.active_in_layers, self.weights) if self.possible else None
+
+    @property
+    def vocabulary(self) -> Levels | None:
+        """rows of the head"""
+        return levels(*self.density("vocabulary")) if self.possible else None
+
+    @property
+    def tied_probability(self) -> Nullable:
+        """probability that the head is the embedding"""
+        return float(self.weights @ self.draws.tied)
+
+    @property
+    def without_habits(self) -> Question | None:
+        """The question without habits of design, for a region that these alone make empty, with
+        the vocabulary and head that are usual here unless they were asked for: models below those
+        of the catalogue have smaller tables. None where habits were left out or asked for."""
+        asked, rows = self.question, self.vocabulary
+        if asked.habits is None or rows is None or asked.sparsity_asked[0] > 1.0:
+            return None
+        rules = asked.rules
+        if "vocabulary" not in asked.tables_known:
+            rules = replace(rules, vocab_size=float(round(rows.p50)))
+        if "tied" not in asked.tables_known:
+            rules = replace(rules, tied=self.tied_probability > 0.5)
+        return asked.with_(habits=None, rules=rules)
 
     def _marginal(self, quantity: str) -> Marginal:
         posterior = self.density(quantity)

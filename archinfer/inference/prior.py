@@ -7,6 +7,8 @@ parameters of a layer in units of hidden_size^2:
     log(N / A)                  normal, linear in log N, of mixtures of experts
     log L - log(A) / 3          Student's t with 4 degrees, of the class
     log c                       normal, linear in log L - log(A) / 3, of the class
+    log V                       normal, linear in log N: rows of embedding and head
+    tied                        of a chance whose log-odds are linear in log N
 
 The total is what is asked and what providers scale, so it alone is widened; the larger a mixture,
 the smaller the part of it that is active. L / A^(1/3) is what a model of fixed proportions keeps
@@ -29,10 +31,11 @@ from importlib import resources
 
 import numpy as np
 
+from archinfer.inference.regression import Logistic, Regression
 from archinfer.inference.statistics import LawName
 from archinfer.models import catalogue
 from archinfer.models.family import ATTENTION_KINDS
-from archinfer.models.shape import FloatArray, ModelShape, Number
+from archinfer.models.shape import ModelShape
 
 SIZE_WIDENING = 2.0
 """Standard deviation of log N of mixtures of experts over that of the catalogue: two of three lie
@@ -66,6 +69,15 @@ class Features:
     """N / A."""
     attention: str
     """Kind of the family whose cache is nearest, see `attention_kind`."""
+    vocabulary: float
+    """Rows of the head."""
+    tied: bool
+    """The head is the embedding."""
+
+    @property
+    def total_params(self) -> float:
+        """N, without tables that no token reads."""
+        return self.active_params * self.sparsity
 
     @property
     def moe(self) -> bool:
@@ -107,6 +119,8 @@ def features(shape: ModelShape) -> Features:
         params_per_layer=in_layers / (layers * float(shape.hidden_size) ** 2),
         sparsity=max(total / active, 1.0),
         attention=attention_kind(shape),
+        vocabulary=float(shape.head_params) / float(shape.hidden_size),
+        tied=bool(shape.tied),
     )
 
 
@@ -139,64 +153,6 @@ def announced() -> tuple[Announced, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Regression:
-    """y = b0 + b1 x1 + ... + noise, with the spread of a new point.
-
-    Attributes:
-        coefficients: b, of length k.
-        sd: standard deviation of the residuals, n - k degrees of freedom.
-        inverse_gram: (X'X)^-1, k x k.
-    """
-
-    coefficients: tuple[float, ...]
-    sd: float
-    inverse_gram: tuple[tuple[float, ...], ...]
-
-    def predict(self, *x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of a new y: sd sqrt(1 + x'(X'X)^-1 x).
-
-        Of the shape of x; numbers where there is only a constant.
-        """
-        columns = (np.ones_like(x[0]) if x else np.ones(()), *x)
-        mean = sum((b * c for b, c in zip(self.coefficients, columns, strict=True)), start=0.0)
-        leverage: Number = 0.0
-        for i, left in enumerate(columns):
-            for j in range(i + 1):
-                twice = 1.0 if i == j else 2.0
-                leverage = leverage + twice * self.inverse_gram[i][j] * left * columns[j]
-        return np.asarray(mean), self.sd * np.sqrt(1.0 + np.asarray(leverage))
-
-    @staticmethod
-    def fit(y: FloatArray, *x: FloatArray) -> Regression:
-        """Least squares."""
-        design = np.column_stack((np.ones_like(y), *x))
-        inverse = np.linalg.inv(design.T @ design)
-        coefficients = inverse @ design.T @ y
-        residuals = y - design @ coefficients
-        sd = np.sqrt(residuals @ residuals / (len(y) - design.shape[1]))
-        return Regression(
-            tuple(float(b) for b in coefficients),
-            float(sd),
-            tuple(tuple(float(v) for v in row) for row in inverse),
-        )
-
-    def of(self, combinations: FloatArray, fixed: Sequence[float]) -> Regression:
-        """The same prediction as a function of other regressors.
-
-        Args:
-            combinations: shape (m, k): the regressors here, the constant first, are
-                u @ combinations of the new ones u, the constant first.
-            fixed: length m: known coefficients of the new ones, added.
-        """
-        m = np.asarray(combinations, dtype=float)
-        return Regression(
-            tuple(float(b) for b in m @ np.asarray(self.coefficients) + np.asarray(fixed)),
-            self.sd,
-            tuple(tuple(float(v) for v in row) for row in m @ np.asarray(self.inverse_gram) @ m.T),
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class ClassPrior:
     """One class of models, dense or mixture-of-experts."""
 
@@ -216,11 +172,16 @@ class ClassPrior:
 
 @dataclass(frozen=True, slots=True)
 class ShapePrior:
-    """The prior over shapes: two classes and the kinds of attention with their probabilities."""
+    """The prior over shapes: two classes, the kinds of attention with their probabilities, and the
+    tables outside the layers."""
 
     dense: ClassPrior
     moe: ClassPrior
     attention: tuple[tuple[str, float], ...]
+    vocabulary: Regression
+    """log V on log N, normal."""
+    tied: Logistic
+    """Whether the head is the embedding, on log N."""
 
     @property
     def classes(self) -> tuple[ClassPrior, ClassPrior]:
@@ -300,10 +261,13 @@ def fit_prior(models: Iterable[Features], sizes: Sequence[Announced] | None = No
     moe = [m for m in kept if m.moe]
     kinds = [m.attention for m in kept]
     total = len(kept) + len(ATTENTION_KINDS)
+    log_total = np.log([m.total_params for m in kept])
     return ShapePrior(
         dense=_fit_class(dense, len(dense) / len(kept)),
         moe=_fit_class(moe, len(moe) / len(kept), announced() if sizes is None else sizes),
         attention=tuple((k, (kinds.count(k) + 1) / total) for k in ATTENTION_KINDS),
+        vocabulary=Regression.fit(np.log([m.vocabulary for m in kept]), log_total),
+        tied=Logistic.fit(np.array([m.tied for m in kept], dtype=float), log_total),
     )
 
 
@@ -355,5 +319,14 @@ CATALOGUE_PRIOR = ShapePrior(
         depth_law="student",
     ),
     attention=(("gqa", 0.481481481), ("mqa", 0.37037037), ("mla", 0.148148148)),
+    vocabulary=Regression(
+        coefficients=(10.0676062, 0.0640650108),
+        sd=0.647103803,
+        inverse_gram=((5.46436116, -0.214751876), (-0.214751876, 0.00847024013)),
+    ),
+    tied=Logistic(
+        coefficients=(13.0911663, -0.597626957),
+        covariance=((48.4978739, -1.97014188), (-1.97014188, 0.0803222677)),
+    ),
 )
 """`fit_prior` of the shipped catalogue."""

@@ -108,7 +108,7 @@ class FamilyRules:
     @property
     def table_rows(self) -> float:
         """Rows of embedding and head together, a tied one counted once."""
-        return self.vocab_size if self.tied else 2.0 * self.vocab_size
+        return self.vocab_size * (2.0 - self.tied)
 
     def hidden_size(self, active_params: Number, layers: Number) -> Number:
         """Width d at which A = c L d^2 + 2 V d (layers, embedding and head; V d where tied)."""
@@ -175,7 +175,8 @@ def family_shape(
 
     Every layer is alike. N - A = R (1 - k/E), where R are all routed parameters and
     r = k R / E the active ones: E / k = R / r follows from the sparsity. At N = A that is a
-    mixture of k experts that are all used; a dense model is another member there.
+    mixture of k experts that are all used; a dense model is another member there. A model that is
+    narrower than its kind's cached heads caches as many numbers as all its query heads have.
     """
     kind = attention_rule(rules.attention)
     hidden = rules.hidden_size(active_params, layers)
@@ -196,7 +197,8 @@ def family_shape(
         experts, top_k = np.where(dense, 1.0, experts), np.where(dense, 1.0, top_k)
         reductions = np.where(dense, reductions - _ROUTING_STEPS, reductions)
     macs = kind.macs_per_token * hidden
-    cache = Cache(kind.values_per_token, macs_per_token=macs, shards=kind.shards)
+    values = np.minimum(kind.values_per_token, 2.0 * hidden)
+    cache = Cache(values, macs_per_token=macs, shards=kind.shards)
     group = LayerGroup(
         count=layers,
         shared_params=shared,
@@ -206,17 +208,17 @@ def family_shape(
         caches=(cache,),
         reductions=reductions,
         evenness=rules.evenness,
-        matrices=_shared_matrices(hidden, shared, kind),
+        matrices=_shared_matrices(hidden, shared, values),
         expert_matrices=(2.0 / 3.0 * expert, expert / 3.0),
     )
     return ModelShape((group,), hidden, lookup_params=table, head_params=table, tied=rules.tied)
 
 
 def _shared_matrices(
-    hidden: Number, shared_params: Number, kind: AttentionRule
+    hidden: Number, shared_params: Number, values_per_token: Number
 ) -> tuple[Number, ...]:
     """What every token reads of a layer, by matrix: QKV, O, and a SwiGLU block of the rest."""
     output = hidden * hidden
-    qkv = output + kind.values_per_token * hidden
+    qkv = output + values_per_token * hidden
     rest = np.maximum(shared_params - qkv - output, 0.0)
     return qkv, output, 2.0 / 3.0 * rest, rest / 3.0

@@ -134,7 +134,7 @@ class ModelShape:
         hidden_size: width of the residual stream.
         lookup_params: embedding tables, of which a pass reads one row per token.
         head_params: matrix of the LM head, read whole (also where it is the tied embedding).
-        tied: the head is the embedding table, stored and counted once.
+        tied: the head is the embedding table, stored and counted once; or 1 where it is, else 0.
         extra_params: parameters outside layers read in each pass (final norm).
         inactive_params: stored parameters that the convention leaves out of `active`
             although they are not routed experts (n-gram tables).
@@ -147,7 +147,7 @@ class ModelShape:
     hidden_size: Number
     lookup_params: Number = 0.0
     head_params: Number = 0.0
-    tied: bool = False
+    tied: Number = False
     extra_params: Number = 0.0
     inactive_params: Number = 0.0
     lookup_bits: Number | None = None
@@ -171,8 +171,7 @@ class ModelShape:
     @property
     def outside_params(self) -> Number:
         """Parameters stored outside the layers: embedding, untied head, final norm."""
-        head = 0.0 if self.tied else self.head_params
-        return self.lookup_params + head + self.extra_params
+        return self.lookup_params + (1.0 - self.tied) * self.head_params + self.extra_params
 
     @property
     def total_params(self) -> Number:

@@ -187,7 +187,7 @@ class Workload:
         in_layers = sum(g.count * _weight_bytes(g, g.routed_params, traffic) for g in shape.groups)
         vectors = ACTIVATION_VECTORS * np.maximum(users, shape.layers)
         lookup_bits, head_bits, extra_bits = traffic.table_bits(shape)
-        head = 0.0 if shape.tied else shape.head_params * head_bits
+        head = (1.0 - shape.tied) * shape.head_params * head_bits
         outside = shape.lookup_params * lookup_bits + head + shape.extra_params * extra_bits
         return Memory(
             weights=in_layers + outside / 8.0,

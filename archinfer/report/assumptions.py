@@ -42,7 +42,10 @@ def assumptions(answer: Answer) -> str:
         f"{q.kv} KV cache",
         gained,
         *_software(q),
-        "physics only"
+        "physics only, since no model within habits of design has this speed (habits are those of "
+        "models from 1B parameters on)"
+        if answer.beyond_habits
+        else "physics only"
         if q.habits is None
         else "within habits of design (--physics-only leaves them out)",
         *(

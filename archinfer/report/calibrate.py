@@ -195,7 +195,7 @@ def _blind_sentences(blind: BlindTest) -> list[str]:
         " A machine that is bound by memory bandwidth reads the active parameters and waits once "
         "a layer; the experts that a token does not use cost it nothing, so what is said of the "
         "total comes from the prior.",
-        f"Family: {blind.scaled.rules_text}.",
+        f"Drawn were {blind.rules}.",
     ]
 
 

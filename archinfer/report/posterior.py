@@ -177,6 +177,24 @@ def speculation_text(posterior: Posterior) -> str:
     return "in the region and in the probabilities" if low < high else ""
 
 
+def tables_text(posterior: Posterior) -> str:
+    """Active parameters as model cards without embedding count them, and what is outside."""
+    active, rows = posterior.active_in_layers, posterior.vocabulary
+    assert active is not None and rows is not None
+    low, middle, high = (compact(v) for v in (active.p05, active.p50, active.p95))
+    known = posterior.question.tables_known
+    vocabulary = (
+        f"{rows.p50:,.0f} tokens"
+        if "vocabulary" in known
+        else f"{compact(rows.p05, 2)} < {compact(rows.p50, 2)} < {compact(rows.p95, 2)} tokens"
+    )
+    head = "tied" if "tied" in known else f"tied {100 * posterior.tied_probability:.0f} %"
+    return (
+        f"Active without embedding and head {low} < {middle} < {high}; vocabulary {vocabulary}, "
+        f"the head {head}"
+    )
+
+
 def nuisance_text(posterior: Posterior) -> str:
     """Accepted tokens, formats, attention and layers a node; effective sample size."""
     shares = [
@@ -204,7 +222,7 @@ def nuisance_text(posterior: Posterior) -> str:
         f"({prior}); {users_text(posterior)}".removesuffix("; ")
         + (f"; {told}" if told else "")
         + stacked
-        + f". Effective sample size {posterior.ess:,.0f}."
+        + f". {tables_text(posterior)}. Effective sample size {posterior.ess:,.0f}."
     )
 
 

@@ -115,7 +115,7 @@ class Answer(Record):
     KEYS = (
         "question=asked", "feasible", "ranges=every_range", "by_weights", "architectures",
         "sensitivity", "posterior", "comparisons", "claim", "variants", "conflict",
-        "constraints", "notes",
+        "constraints", "notes", "beyond_habits",
         "provenance=question.hardware.provenance",
     )  # fmt: skip
 
@@ -144,6 +144,9 @@ class Answer(Record):
     """what a target allows without speculation, and with faster software that the profile knows;
     empty with --observed"""
     notes: tuple[str, ...] = field(default=())
+    beyond_habits: bool = False
+    """habits of design hold no model of the observed speed, though the posterior does: ranges are
+    those of physics alone, with the vocabulary and head that are usual in the posterior"""
 
     @property
     def feasible(self) -> bool:

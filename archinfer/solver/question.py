@@ -90,6 +90,8 @@ class Question:
     """the nodes were asked for; False: they only say where the search ends"""
     software: str | None = None
     """what made an observed speed, `USUAL_SOFTWARE` or one that the profile lists; None: unknown"""
+    tables_known: frozenset[str] = frozenset()
+    """of "vocabulary" and "tied", what was asked for; the posterior draws the others"""
     context_known: bool = False
     """the context was asked for; False: the posterior draws it"""
 
