@@ -13,17 +13,20 @@ deviations in the law's scale.
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import date
+from importlib import resources
 
 import numpy as np
 from scipy import stats
 
 from archinfer import catalogue
 from archinfer.inference.prior import (
-    DENSE_WIDENING,
     DEPTH_SCALE,
     SIZE_WIDENING,
+    Announced,
     Features,
     announced,
     distinct,
@@ -52,6 +55,18 @@ def maker(name: str) -> str:
     return name.split("-")[0].rstrip("0123456789.")
 
 
+def released(total_params: float, active_params: float) -> float:
+    """Year of the first announced model of these sizes; NaN: none is."""
+    text = (resources.files("archinfer") / "data" / "announced_models.csv").read_text("utf-8")
+    years = []
+    for row in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
+        sizes = 1e9 * float(row["total_billions"]), 1e9 * float(row["active_billions"])
+        if Announced("", "", *sizes).same(total_params, active_params):
+            day = date.fromisoformat(row["release_date"])
+            years.append(day.year + day.timetuple().tm_yday / 365.0)
+    return min(years, default=float("nan"))
+
+
 @dataclass(frozen=True)
 class Table:
     """The distinct shapes, one a row: logarithms of N, A, L, c and N / A, class and maker."""
@@ -63,6 +78,8 @@ class Table:
     sparsity: Array
     moe: Array
     makers: Array
+    year: Array
+    """Of the release, where an announced model has the same sizes; else NaN."""
 
     @staticmethod
     def of(named: dict[str, Features]) -> Table:
@@ -80,6 +97,7 @@ class Table:
             log("sparsity"),
             np.array([m.moe for _, m in rows]),
             np.array([maker(n) for n, _ in rows]),
+            np.array([released(m.active_params * m.sparsity, m.active_params) for _, m in rows]),
         )
 
     @staticmethod
@@ -90,7 +108,7 @@ class Table:
         unknown = np.full(len(sizes), np.nan)
         moe = np.ones(len(sizes), dtype=bool)
         makers = np.array([m.maker for m in sizes])
-        return Table(total, active, unknown, unknown, total - active, moe, makers)
+        return Table(total, active, unknown, unknown, total - active, moe, makers, unknown)
 
     def at(self, mask: Array) -> Table:
         return Table(*(getattr(self, f)[mask] for f in self.__dataclass_fields__))
@@ -138,19 +156,19 @@ def laws() -> Iterator[tuple[str, tuple[bool, ...], list[Law]]]:
     """Quantity, classes that have a law of their own, laws to compare."""
     total: Callable[[Table], Array] = lambda t: t.total  # noqa: E731
     classes = (False, True)
-    widening: Callable[[Table], float] = lambda t: (  # noqa: E731
-        SIZE_WIDENING if t.moe.all() else DENSE_WIDENING
-    )
-    words = f"{DENSE_WIDENING:g} (dense) and {SIZE_WIDENING:g} times as wide"
     yield (
         "size log N",
         classes,
         [
             Law("normal", total),
             Law("Student's t", total, degrees=4),
+            Law(
+                f"* normal, {SIZE_WIDENING:g} times as wide",
+                total,
+                widening=lambda _: SIZE_WIDENING,
+            ),
             Law("normal, 1.5 times as wide", total, widening=lambda _: 1.5),
-            Law(f"* normal, {words}", total, widening=widening),
-            Law("normal, 2.5 times as wide", total, widening=lambda _: 2.5),
+            Law("normal, 2 times as wide", total, widening=lambda _: 2.0),
         ],
     )
     depth: Callable[[Table], Array] = lambda t: t.depth  # noqa: E731
@@ -203,6 +221,14 @@ def laws() -> Iterator[tuple[str, tuple[bool, ...], list[Law]]]:
             ),
         ],
     )
+    yield (
+        "depth log L of models with a date",
+        classes,
+        [
+            Law(f"log A / 3{words}, Student's t, 0.85", relative_depth, x, 4, lambda _: DEPTH_SCALE)
+            for words, x in (("", lambda t: ()), (" and the date", lambda t: (t.year - 2025.0,)))
+        ],
+    )
     width: Callable[[Table], Array] = lambda t: t.per_layer  # noqa: E731
     yield (
         "parameters per layer log c",
@@ -235,6 +261,8 @@ def main() -> None:
     print(f"{len(known.size)} announced mixtures of {len(set(known.makers))} makers")
     for quantity, classes, found in laws():
         whole = known if quantity.startswith("sparsity") else table
+        if quantity.endswith("date"):
+            whole = whole.at(np.isfinite(whole.year))
         print(f"\n{quantity:42s} log density a model: all, above 200B; spread")
         for law in found:
             cells, scores, large = [], [], []

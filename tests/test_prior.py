@@ -138,22 +138,9 @@ def test_leaving_a_model_out_changes_the_prior() -> None:
     models = catalogue_features()
     without = fit_prior(m for m in models if m.layers != 126)
     assert without.dense != CATALOGUE_PRIOR.dense
-    assert without.moe.depth.sd == pytest.approx(CATALOGUE_PRIOR.moe.depth.sd, rel=1e-6)
+    assert without.moe.depth_sd == pytest.approx(CATALOGUE_PRIOR.moe.depth_sd, rel=1e-6)
     changed = [replace(models[0], layers=models[0].layers + 1), *models[1:]]
     assert fit_prior(changed) != fit_prior(models)
-
-
-def test_of_other_regressors_predicts_the_same() -> None:
-    rng = np.random.default_rng(3)
-    a, b = rng.normal(size=(2, 30))
-    y = 0.4 * (b - a / 3.0) + rng.normal(0, 0.1, 30)
-    ratio = Regression.fit(y, b - a / 3.0)
-    both = ratio.of(np.array([[1.0, 0.0], [0.0, -1 / 3], [0.0, 1.0]]), (0.0, 0.0, 0.0))
-    for ours, theirs in zip(both.predict(a, b), ratio.predict(b - a / 3.0), strict=True):
-        assert ours == pytest.approx(theirs, rel=1e-9)
-    shifted = Regression.fit(y).of(np.array([[1.0], [0.0]]), (0.0, 2.0))
-    assert shifted.predict(a)[0] == pytest.approx(y.mean() + 2.0 * a)
-    assert shifted.predict(a)[1] == pytest.approx(y.std(ddof=1) * np.sqrt(1 + 1 / 30))
 
 
 def left_out_score(

@@ -32,9 +32,9 @@ FULL_LEAST = 0.2
 def large_model_prior() -> ShapePrior:
     """The prior with the sparsity of announced mixtures above `LARGE_PARAMS`, whatever the size."""
     large = [m for m in announced() if m.total_params > LARGE_PARAMS]
-    sparsity = Regression.fit(np.log([m.total_params / m.active_params for m in large]))
+    found = Regression.fit(np.log([m.total_params / m.active_params for m in large]))
     moe = CATALOGUE_PRIOR.moe
-    flat = sparsity.of(np.array([[1.0], [0.0]]), (0.0, 0.0))
+    flat = Regression((*found.coefficients, 0.0), found.sd, ((1.0 / len(large), 0.0), (0.0, 0.0)))
     return replace(CATALOGUE_PRIOR, moe=replace(moe, sparsity=flat))
 
 

@@ -185,11 +185,13 @@ class GenerativeModel:
             # Only what the known sizes take away is evidence; N >= A is part of the prior.
             log_p = log_p + mass - np.log(special.ndtr(mean / sd))
             log_active = log_total - log_ratio
-        mean, sd = own.depth.predict(log_active)
-        depth, mass = truncated(z[:, _DEPTH], mean, sd, layers_low, layers_high, own.depth_law)
+        mean = own.depth_mean + log_active / 3.0
+        depth, mass = truncated(
+            z[:, _DEPTH], mean, own.depth_sd, layers_low, layers_high, "student"
+        )
         log_p = log_p + mass
         layers = np.maximum(np.round(np.exp(depth)), 1.0)
-        mean, sd = own.per_layer.predict(log_active, np.log(layers))
+        mean, sd = own.per_layer.predict(np.log(layers) - log_active / 3.0)
         per_layer = np.exp(mean + sd * z[:, _PER_LAYER])
         active = np.exp(log_active)
         batch.put(

@@ -3,21 +3,20 @@
 Two classes, dense and mixture-of-experts. With c = (A - embedding - head) / (L d^2), the active
 parameters of a layer in units of hidden_size^2:
 
-    log N                       normal, of the class, wider than the catalogue's
+    log N                       normal, of the class, SIZE_WIDENING times the catalogue's width
     log(N / A)                  normal, linear in log N, of mixtures of experts
     log L - log(A) / 3          Student's t with 4 degrees, of the class
     log c                       normal, linear in log L - log(A) / 3, of the class
     log V                       normal, linear in log N: rows of embedding and head
     tied                        of a chance whose log-odds are linear in log N
 
-The total is what is asked and what providers scale, so it alone is widened; the larger a mixture,
-the smaller the part of it that is active. L / A^(1/3) is what a model of fixed proportions keeps
-at every size (A = c L d^2 with d in proportion to L); a deep model is narrow for its size.
-The scale of each law is the sample's standard deviation (DEPTH_SCALE of it for depth), with the
-uncertainty of the mean or the line. Sparsity comes from the announced sizes of open models
-(`announced`), everything else from the shipped catalogue (one entry for each distinct shape,
-`fit_prior`; the tests compute the numbers again). Of several laws these predict each maker's
-models best from all others' (`benchmarks/prior_likelihood.py`), but for the width of size.
+The larger a mixture, the smaller the part of it that is active. L / A^(1/3) is what a model of
+fixed proportions keeps at every size (A = c L d^2 with d in proportion to L); a deep model is
+narrow for its size. The scale of each law is the sample's standard deviation (DEPTH_SCALE of it for
+depth), with the uncertainty of the mean or the line. Sparsity comes from the announced sizes of
+open models (`announced`), everything else from the shipped catalogue (one entry for each distinct
+shape, `fit_prior`; the tests compute the numbers again). Of several laws these predict each maker's
+models best from all others' (`benchmarks/prior_likelihood.py`).
 """
 
 from __future__ import annotations
@@ -25,26 +24,20 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
 import numpy as np
 
 from archinfer.inference.regression import Logistic, Regression
-from archinfer.inference.statistics import LawName
 from archinfer.models import catalogue
 from archinfer.models.family import ATTENTION_KINDS
 from archinfer.models.shape import ModelShape
 
-SIZE_WIDENING = 2.0
-"""Standard deviation of log N of mixtures of experts over that of the catalogue: two of three lie
-between 20B and 2T. Stated, not measured: the models a provider serves need not be the open ones,
-and the largest are larger. The catalogue's own width predicts the next open model better, by 0.3
-nats."""
-
-DENSE_WIDENING = 1.25
-"""The same of dense models, none of which larger than 405B was published since 2024."""
+SIZE_WIDENING = 1.25
+"""Standard deviation of log N over that of the catalogue: the normal law that predicts each maker's
+models best from all others'. The announced mixtures are spread 1.27 times as wide."""
 
 DEPTH_SCALE = 0.85
 """Scale of Student's t of depth over the standard deviation: of both classes the one that predicts
@@ -161,13 +154,14 @@ class ClassPrior:
     size_mean: float
     """Of log N, normal."""
     size_sd: float
-    depth: Regression
-    """log L on log A."""
+    depth_mean: float
+    """Of log L - log(A) / 3, Student's t with 4 degrees of freedom."""
+    depth_sd: float
+    """Its scale."""
     per_layer: Regression
-    """log c on (log A, log L), normal."""
+    """log c on log L - log(A) / 3, normal."""
     sparsity: Regression | None = None
     """log(N / A) on log N, normal; None: dense."""
-    depth_law: LawName = "normal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,13 +209,6 @@ def catalogue_features() -> list[Features]:
     return [features(catalogue.load(name).shape()) for name in catalogue.names()]
 
 
-_CONSTANT = np.array([[1.0], [0.0]])
-"""No trend: the constant of (1, log A)."""
-
-_RELATIVE_DEPTH = np.array([[1.0, 0.0], [0.0, -1.0 / 3.0], [0.0, 1.0]])
-"""(1, log L - log(A) / 3) from (1, log A, log L)."""
-
-
 def _fit_class(
     models: Sequence[Features], share: float, sizes: Sequence[Announced] = ()
 ) -> ClassPrior:
@@ -229,7 +216,7 @@ def _fit_class(
     log_total = log_active + np.log([m.sparsity for m in models])
     relative_depth = np.log([m.layers for m in models]) - log_active / 3.0
     per_layer = Regression.fit(np.log([m.params_per_layer for m in models]), relative_depth)
-    depth = Regression.fit(relative_depth)
+    depth_mean, depth_sd = Regression.fit(relative_depth).predict()
     sparsity = None
     if sizes:
         announced_total = np.log([m.total_params for m in sizes])
@@ -239,11 +226,11 @@ def _fit_class(
     return ClassPrior(
         share=share,
         size_mean=float(log_total.mean()),
-        size_sd=(SIZE_WIDENING if sizes else DENSE_WIDENING) * float(log_total.std(ddof=1)),
-        depth=replace(depth, sd=DEPTH_SCALE * depth.sd).of(_CONSTANT, (0.0, 1.0 / 3.0)),
-        per_layer=per_layer.of(_RELATIVE_DEPTH, (0.0, 0.0, 0.0)),
+        size_sd=SIZE_WIDENING * float(log_total.std(ddof=1)),
+        depth_mean=float(depth_mean),
+        depth_sd=DEPTH_SCALE * float(depth_sd),
+        per_layer=per_layer,
         sparsity=sparsity,
-        depth_law="student",
     )
 
 
@@ -276,47 +263,31 @@ CATALOGUE_PRIOR = ShapePrior(
         share=0.333333333,
         size_mean=24.0011225,
         size_sd=1.6072383,
-        depth=Regression(
-            coefficients=(-3.99106547, 0.333333333),
-            sd=0.151116442,
-            inverse_gram=((0.0588235294, 0.0), (0.0, 0.0)),
-        ),
+        depth_mean=-3.99106547,
+        depth_sd=0.155497536,
         per_layer=Regression(
-            coefficients=(-0.587027088, 0.260753269, -0.782259806),
+            coefficients=(-0.587027088, -0.782259806),
             sd=0.285159718,
-            inverse_gram=(
-                (31.5560369, -2.63064367, 7.89193102),
-                (-2.63064367, 0.21971106, -0.659133179),
-                (7.89193102, -0.659133179, 1.97739954),
-            ),
+            inverse_gram=((31.5560369, 7.89193102), (7.89193102, 1.97739954)),
         ),
         sparsity=None,
-        depth_law="student",
     ),
     moe=ClassPrior(
         share=0.666666667,
         size_mean=26.0299796,
-        size_sd=2.33438918,
-        depth=Regression(
-            coefficients=(-3.96656443, 0.333333333),
-            sd=0.28559223,
-            inverse_gram=((0.0294117647, 0.0), (0.0, 0.0)),
-        ),
+        size_sd=1.45899324,
+        depth_mean=-3.96656443,
+        depth_sd=0.289761681,
         per_layer=Regression(
-            coefficients=(0.414150938, 0.195738357, -0.587215071),
+            coefficients=(0.414150938, -0.587215071),
             sd=0.292978925,
-            inverse_gram=(
-                (4.25279178, -0.354915031, 1.06474509),
-                (-0.354915031, 0.0298255613, -0.0894766839),
-                (1.06474509, -0.0894766839, 0.268430052),
-            ),
+            inverse_gram=((4.25279178, 1.06474509), (1.06474509, 0.268430052)),
         ),
         sparsity=Regression(
             coefficients=(-6.17394476, 0.334374778),
             sd=0.569274068,
             inverse_gram=((5.3088465, -0.207315578), (-0.207315578, 0.00812271607)),
         ),
-        depth_law="student",
     ),
     attention=(("gqa", 0.481481481), ("mqa", 0.37037037), ("mla", 0.148148148)),
     vocabulary=Regression(

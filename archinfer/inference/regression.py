@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,21 +50,6 @@ class Regression:
             tuple(float(b) for b in coefficients),
             float(sd),
             tuple(tuple(float(v) for v in row) for row in inverse),
-        )
-
-    def of(self, combinations: FloatArray, fixed: Sequence[float]) -> Regression:
-        """The same prediction as a function of other regressors.
-
-        Args:
-            combinations: shape (m, k): the regressors here, the constant first, are
-                u @ combinations of the new ones u, the constant first.
-            fixed: length m: known coefficients of the new ones, added.
-        """
-        m = np.asarray(combinations, dtype=float)
-        return Regression(
-            tuple(float(b) for b in m @ np.asarray(self.coefficients) + np.asarray(fixed)),
-            self.sd,
-            tuple(tuple(float(v) for v in row) for row in m @ np.asarray(self.inverse_gram) @ m.T),
         )
 
 
