@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from archinfer import Hardware, predict
 from archinfer.asking import WHOLE_MOST
+from archinfer.forward.prediction import FACTOR
 from archinfer.forward.room import most, users_held
 from tests.cli import run
 
@@ -84,9 +85,14 @@ def test_two_rtx_4090_hold_a_cache(tmp_path) -> None:
     }  # fmt: skip
     file = tmp_path / "config.json"
     file.write_text(json.dumps(config))
-    card = replace(Hardware.load("h100-sxm"), memory_capacity_bytes=24564 * 2**20)
-    found = predict(str(file), card, nodes=2, mapping="tp=2", context=4096, changes=False)
-    assert found.room.context_tokens == pytest.approx(81_536, rel=0.08)
+    usual = Hardware.load("rtx-4090")
+    lean = replace(usual, reserve_bytes=usual.reserve_bytes / FACTOR)
+    tokens = []
+    for card in (usual, lean):
+        found = predict(str(file), card, nodes=2, mapping="tp=2", context=4096, changes=False)
+        tokens.append(found.room.context_tokens)
+    # Beyond the 90 % of what runtimes take, by 7 %: that engine kept back almost nothing.
+    assert tokens[0] < 81_536 == pytest.approx(tokens[1], rel=0.08)
 
 
 def test_held_users_of_arrays_are_those_of_each() -> None:
@@ -136,3 +142,30 @@ def test_a_sweep_reads_standard_input_once(capsys) -> None:
     asked = ("predict", "-", "--users", "1,8")
     done = run(capsys, *asked)
     assert done.code == 2 and "standard input" in done.err
+
+
+@pytest.mark.parametrize(
+    ("model", "hardware", "asked", "fits", "word"),
+    [
+        # Ran out of memory, with all of it allowed (vLLM issue 14726).
+        ("deepseek-v3", "l40s", {"nodes": 16, "context": 1000, "kv": "fp8"}, False, "unlikely"),
+        # Ran at 18 tokens/s (gpt-fast).
+        (
+            "llama-3.1-70b",
+            "a100-80gb",
+            {"nodes": 1, "context": 1000, "weights": "int8"},
+            True,
+            "likely",
+        ),
+        ("llama-3.1-8b", "a100-80gb", {"nodes": 1, "context": 1000}, True, ""),
+        ("llama-3.1-405b", "a100-80gb", {"nodes": 1, "context": 1000}, False, ""),
+    ],
+)
+def test_known_runs_at_the_edge_of_the_memory(
+    model: str, hardware: str, asked: dict[str, object], fits: bool, word: str
+) -> None:
+    found = predict(model, hardware, speculation=1, changes=False, **asked)
+    assert found.fits is fits
+    assert (f" is {word} " in found.sure_to_fit) == bool(word)
+    chance = float(found.fits_chance)
+    assert (chance >= 0.5) == fits and (0.05 < chance < 0.95) == bool(word)

@@ -1,8 +1,14 @@
 """Measured configurations of serving engines against the shipped profiles."""
 
+import importlib.util
 import math
+from pathlib import Path
 
-from archinfer.fitting.serving import Compared, accuracy, rows, serving_accuracy
+import numpy as np
+
+from archinfer.fitting.serving import Compared, accuracy, compared, rows, serving_accuracy
+
+CURVES = Path(__file__).resolve().parent.parent / "benchmarks" / "serving_curves.py"
 
 
 def test_a_sample_of_all_configurations() -> None:
@@ -28,3 +34,23 @@ def test_figures_of_an_accuracy() -> None:
     assert found.bias == math.exp(0.2)
     assert found.coverage90 == 2 / 3
     assert found.first_token_median_factor is None
+
+
+def test_the_form_of_a_curve_holds_where_engines_differ_in_level() -> None:
+    """What a planner draws: the area below tokens/s of a user over those of a GPU. Levels of one
+    engine with one model are off by up to a half; within a level curves are right to a few per
+    cent, and so is the best batch for a target."""
+    spec = importlib.util.spec_from_file_location("serving_curves", CURVES)
+    assert spec is not None and spec.loader is not None
+    bench = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(bench)
+    assert bench.hypervolume([(1.0, 3.0), (2.0, 1.0), (1.0, 2.0)]) == 4.0
+    chosen = [row for row in rows() if row.model in ("deepseek-r1", "kimi-k2")]
+    found = bench.curves([compared(row) for row in chosen], engines=True)
+    apart = bench.errors(found)
+    level = bench.levels(apart)
+    off = [abs(error - level[key[:4]]) for key, error in apart.items()]
+    assert len(off) > 20 and np.median(off) < 0.1
+    assert abs(np.median(list(level.values()))) < 0.2
+    steps = np.array([step for own in found.values() for step in bench.best_batches(own)])
+    assert len(steps) > 100 and np.mean(np.abs(steps) <= 1) >= 0.9

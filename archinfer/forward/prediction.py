@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -15,15 +16,16 @@ from archinfer.forward.room import Room, room
 from archinfer.hardware.figures import Figure
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import ModelShape, Number
-from archinfer.physics.decode import speed_range
+from archinfer.physics.decode import Z90, speed_range
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.economy import node_dollars_per_hour, node_power_w
 from archinfer.physics.firsttoken import FirstToken, first_token
 from archinfer.physics.mapping import Placement
-from archinfer.physics.memory import Memory, memory_fraction
+from archinfer.physics.memory import RESERVE_LOG_SD, Memory, fit_chance, memory_fraction
 from archinfer.physics.terms import TERMS, TokenTime
 from archinfer.physics.workload import Workload
 from archinfer.record import As, Ends, Nullable, Quantiles, Record
+from archinfer.units import format_quantity
 
 TERM_TEXTS = {
     "weights": "reading and multiplying the active weights",
@@ -97,6 +99,13 @@ class Spans(Record):
     """central speeds over the depths that fit"""
 
 
+SURE = 0.05
+"""Probability of the unlikely side below which whether a model fits goes without saying."""
+
+FACTOR = math.exp(Z90 * RESERVE_LOG_SD)
+"""Within which the runtime's part of the memory is known, with 90 %."""
+
+
 @dataclass(frozen=True)
 class Prediction(Record):
     """What the cost model says of one model on one deployment, or of arrays of models."""
@@ -105,7 +114,8 @@ class Prediction(Record):
         "model", "hardware=hardware.name", "parameters", "layers", "hidden_size", "weights",
         "kv=deployment.kv", "context_tokens=deployment.context_tokens",
         "concurrency=deployment.concurrency", "speculation=deployment.speculation", "fits",
-        "nodes", "nodes_used", "min_nodes", "layers_per_node=mapping.layers_per_stage",
+        "fits_chance", "nodes", "nodes_used", "min_nodes",
+        "layers_per_node=mapping.layers_per_stage",
         "tensor_parallel=mapping.tensor_parallel", "tokens_per_s=speed",
         "tokens_per_s_all_users=throughput", "power_at_load_w", "joules_per_token",
         "dollars_per_million_output_tokens",
@@ -153,6 +163,25 @@ class Prediction(Record):
     """where the layers are a range"""
     by_layers: tuple[Depth, ...] | None = None
     """the prediction at each layer count, where the layers are a range"""
+
+    @property
+    def fits_chance(self) -> Annotated[Number, As(float | None)]:
+        """probability that it fits, as far as the runtime's part of the memory is known; null: the
+        profile does not state it"""
+        return fit_chance(self.hardware, self.memory, self.mapping)
+
+    @property
+    def sure_to_fit(self) -> str:
+        """How likely it fits, in words; "" where that is as good as certain, or not known."""
+        chance = float(self.fits_chance)
+        if not SURE < chance < 1.0 - SURE:
+            return ""
+        word = "likely" if chance >= 0.5 else "unlikely"
+        reserve = format_quantity(float(self.hardware.reserve_bytes), "bytes")
+        return (
+            f"that it fits is {word} ({100.0 * chance:.0f} %): the runtime takes about {reserve} "
+            f"of each {self.hardware.node}, known within a factor of {FACTOR:.0f}"
+        )
 
     @property
     def shape(self) -> ModelShape:

@@ -82,6 +82,11 @@ class Node(Record):
     """capacity of one node, all of it"""
     usable_fraction: Annotated[Number, Key("memory.usable_fraction", "ratio", most=1.0)]
     """the part that weights, KV cache and activations can have"""
+    reserve_bytes: Annotated[Number, Key("memory.reserve", "bytes", closed=True, optional=True)] = (
+        0.0
+    )
+    """of that part what runtime, communication and scratch take on every node; known within a
+    factor (`archinfer.physics.memory.RESERVE_LOG_SD`)"""
     bandwidth_bytes_per_s: Annotated[Number, Key("memory.bandwidth", "bytes_per_s")]
     """peak memory bandwidth of one node, as the data sheet counts it"""
     read_fraction: Annotated[Number, Key("memory.read_fraction", "ratio", most=1.0)]

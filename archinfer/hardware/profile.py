@@ -220,7 +220,9 @@ class Hardware(Node):
     @property
     def usable_bytes(self) -> Number:
         """Bytes of one node that weights, KV cache and activations can have."""
-        return self.memory_capacity_bytes * self.usable_fraction
+        room = self.memory_capacity_bytes * self.usable_fraction - self.reserve_bytes
+        # Where the reserve takes all of it next to nothing is left, so that nothing fits.
+        return np.maximum(room, 1.0) if np.ndim(room) else max(room, 1.0)
 
     def peak_flops(self, number_format: str) -> float:
         """Dense peak of one node in FLOP/s for a number format.

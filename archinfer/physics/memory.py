@@ -7,6 +7,7 @@ it; a cache splits by whole heads.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -14,6 +15,10 @@ from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.mapping import Placement, group_sizes
 from archinfer.record import Record
+
+RESERVE_LOG_SD = 1.0
+"""Of the logarithm of the reserve: engines report 0.6 GB (vLLM pull request 14447), 3.3 and 5.2 GB
+(10511, one and two GPUs), and about 8 GB (issue 21348) on one GPU."""
 
 
 def node_share(shards: Number, group: Number) -> Number:
@@ -97,6 +102,20 @@ def memory_fraction(hardware: Hardware, memory: Memory, mapping: Placement) -> N
     What is held, with the copies of the cache that a group of g holds, over `group_bytes`.
     """
     return memory.held(mapping.tensor_parallel) / group_bytes(hardware, memory, mapping)
+
+
+def fit_chance(hardware: Hardware, memory: Memory, mapping: Placement) -> FloatArray:
+    """Probability that a model fits, the reserve being lognormal about the profile's figure.
+
+    NaN: the profile states no reserve, so nothing is known of its spread.
+    """
+    group = np.asarray(mapping.tensor_parallel * memory.layers / mapping.layers_per_stage)
+    most = hardware.memory_capacity_bytes * hardware.usable_fraction
+    room = np.asarray(most - memory.held(mapping.tensor_parallel) / group, dtype=float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        off = np.log(np.maximum(room, 0.0) / hardware.reserve_bytes) / RESERVE_LOG_SD
+    chance = np.vectorize(NormalDist().cdf, otypes=[float])(np.where(np.isnan(off), 0.0, off))
+    return np.where(np.asarray(hardware.reserve_bytes) > 0.0, chance, np.nan)
 
 
 def room_bytes(hardware: Hardware, memory: Memory, mapping: Placement) -> Number:

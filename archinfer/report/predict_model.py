@@ -122,6 +122,8 @@ def answers(row: Row, where: doc.Where) -> Iterator[doc.Block]:
         ]
         yield doc.Pairs(found, "(5 % < 50 % < 95 %, one user)", where)
     yield doc.Paragraph(_memory(p), where=where)
+    if p.sure_to_fit:
+        yield doc.Paragraph(f"Note: {p.sure_to_fit}.", where=where)
     if p.fits:
         yield doc.Paragraph(_room(p), where=where)
     if row.depths is not None:

@@ -1,0 +1,126 @@
+"""Predicted against measured curves of serving engines: tokens/s of a user over those of a GPU.
+
+    python benchmarks/serving_curves.py
+
+A curve is one model on one machine in one format at one pair of lengths under one engine, over all
+mappings and numbers of users in `archinfer/data/serving.csv`; those with at least five numbers of
+users count (no curve has eight). Of each the hypervolume is compared: the area below the front of
+(tokens/s of one user, output tokens/s of one GPU), from the same configurations, measured and
+predicted. And the best batch: the most users that all see 20, 50 and 100 tokens/s, in steps of the
+measured ladder.
+
+The shipped constants were fitted to the same rows (`benchmarks/gpu_constants.py` leaves models
+out), so this says how well the form of the law holds, not how well it carries over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from archinfer.fitting.serving import Compared, compared, rows
+
+USERS_LEAST = 5
+TARGETS = (20.0, 50.0, 100.0)
+"""Tokens/s that every user shall see."""
+
+Point = tuple[float, float]
+
+
+def curves(every: Iterable[Compared], engines: bool) -> dict[tuple[str, ...], list[Compared]]:
+    """Configurations by model, machine, format, engine (or the best of all) and lengths."""
+    found: dict[tuple[str, ...], list[Compared]] = {}
+    for one in every:
+        row = one.row
+        engine = row.engine if engines else "all engines"
+        lengths = str(row.prompt_tokens), str(row.output_tokens)
+        key = row.model, row.profile, row.weights, engine, *lengths
+        found.setdefault(key, []).append(one)
+    return {
+        key: own
+        for key, own in found.items()
+        if len({c.row.concurrency for c in own}) >= USERS_LEAST
+    }
+
+
+def hypervolume(points: Iterable[Point]) -> float:
+    """Area of what the points dominate, from the origin."""
+    area, best = 0.0, 0.0
+    for x, y in sorted(points, reverse=True):
+        if y > best:
+            area += x * (y - best)
+            best = y
+    return area
+
+
+def point(one: Compared, predicted: bool) -> Point:
+    """Tokens/s of one user and of one GPU."""
+    speed = 1.0 / (one.row.per_token_s * (np.exp(one.error) if predicted else 1.0))
+    return speed, speed * one.row.concurrency / one.row.nodes
+
+
+def best_batches(own: list[Compared]) -> list[int]:
+    """Steps by which the predicted best batch is off, for each mapping and target."""
+    steps = []
+    groups: dict[tuple[object, ...], list[Compared]] = {}
+    for c in own:
+        r = c.row
+        key = r.engine, r.engine_version, r.nodes, r.whole_experts, r.attention_replicas
+        groups.setdefault(key, []).append(c)
+    for group in groups.values():
+        ladder = [0, *sorted({c.row.concurrency for c in group})]
+        if len(ladder) < 5:
+            continue
+        for target in TARGETS:
+            best = [
+                max((c.row.concurrency for c in group if point(c, p)[0] >= target), default=0)
+                for p in (False, True)
+            ]
+            steps.append(ladder.index(best[1]) - ladder.index(best[0]))
+    return steps
+
+
+def errors(found: dict[tuple[str, ...], list[Compared]]) -> dict[tuple[str, ...], float]:
+    """Logarithm of the predicted over the measured area of each curve."""
+
+    def area(own: list[Compared], predicted: bool) -> float:
+        return hypervolume(point(c, predicted) for c in own)
+
+    return {key: float(np.log(area(own, True) / area(own, False))) for key, own in found.items()}
+
+
+def said(name: str, found: Iterable[float]) -> str:
+    """Medians of the errors of some curves."""
+    off = np.abs(list(found))
+    return (
+        f"{name}: median error of the area {100 * np.median(np.expm1(off)):.1f} %, within 20 % in "
+        f"{100 * np.mean(off <= np.log(1.2)):.0f} % of {len(off)} curves"
+    )
+
+
+def levels(found: dict[tuple[str, ...], float]) -> dict[tuple[str, ...], float]:
+    """Median error of the curves of one model, machine, format and engine."""
+    groups: dict[tuple[str, ...], list[float]] = {}
+    for key, error in found.items():
+        groups.setdefault(key[:4], []).append(error)
+    return {key: float(np.median(own)) for key, own in groups.items()}
+
+
+def main() -> None:
+    """Print the level of each engine with each model, and the medians."""
+    every = [compared(row) for row in rows()]
+    by_engine = curves(every, engines=True)
+    apart = errors(by_engine)
+    level = levels(apart)
+    for key, error in sorted(level.items()):
+        print(f"{' '.join(key):50s} area {np.exp(error):4.2f} times the measured one")
+    print(said("best of all engines", errors(curves(every, engines=False)).values()))
+    print(said("engines apart", apart.values()))
+    print(said("the same but for that level", (e - level[k[:4]] for k, e in apart.items())))
+    steps = np.abs([step for own in by_engine.values() for step in best_batches(own)])
+    print(f"best batch within one step in {100 * np.mean(steps <= 1):.0f} % of {len(steps)} cases")
+
+
+if __name__ == "__main__":
+    main()
