@@ -11,9 +11,8 @@ own decode pass; its ledger gives the derivatives.
 - Constants have log-normal priors (`PRIORS`). `model` is normal, sd 0.02, one a model; `cell`, sd
   0.05, one a model, machine, engine and weight format. Noise is Student's t, 4 degrees of freedom,
   scale 0.10. The posterior's mode is found by Gauss-Newton steps, its width by the curvature there.
-- Rows whose cause is known to be outside the model count a twentieth: engines without captured
-  graphs, attention copied over nodes, more than 256 users. Doubtful single-user speeds count a
-  tenth.
+- Rows whose cause is known to be outside the model count a twentieth: attention copied over nodes,
+  more than 256 users. Doubtful single-user speeds count a tenth.
 - Rows do not say in which format they cache. The fit takes 8 bits where weights have 8 bits or
   fewer; `kv_bandwidth_efficiency` is the geometric mean of that fit and of one with 16 bits.
 - To the posterior's covariance comes the spread of engines and machines (`SPREAD`).
@@ -26,14 +25,14 @@ the smallest within about 1 % of the best was kept. `archinfer.physics.nodegroup
 were set by the same scores and stay fixed here. So the scores that this prints are selection
 scores: constants did not see the rows that are scored, the form did.
 
-The shipped constants are of an earlier fit of the same form by a program of its own. It also had
-ten more single-user speeds (two of a model that is not in the catalogue, two over PCIe, six without
-a source to name), rows of which nobody says whether they drafted (at a twentieth), and attention
-copied over nodes modelled as such. This one gives all of them within 16 %:
-`fixed_time_per_sequence` 15 % longer (1.3 standard deviations of the fit, 0.6 of those stated),
-`fixed_time_per_token` 7 % shorter (0.2), `sync.first` 5 % shorter (0.1), `routed_kernels` 4 % fewer
-(0.5), `bandwidth_efficiency` 1.2 % lower (0.6), others within 0.5 standard deviations of the fit.
-`--save` replaces them.
+Software is a factor of the fixed times alone (`SOFTWARE_TIMES`), so none is faster than the
+bandwidth: the serving engines of 2025 and 2026 lie within 1 % of each other, those of 2024 take
+1.4 times as long, engines without captured graphs 2.4 times. Ten further forms were tried with it
+and lost or drew level: engines with priors of their own in place of a common one, other counts of
+kernels that quantise to 8 bits or that experts in 16 bits need, and deviations of each machine in
+its fixed times (sd 0.07 and 0.15).
+
+`--save` writes archinfer/data/constants.yaml, and the software that one profile alone lists.
 """
 
 from __future__ import annotations
@@ -50,6 +49,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import yaml
+from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -58,7 +58,7 @@ from archinfer.fitting import serving
 from archinfer.fitting.profile import yaml_text
 from archinfer.fitting.serving import Accuracy, Compared, ServingRow
 from archinfer.forward.evaluate import workload_of
-from archinfer.hardware.figures import key_of
+from archinfer.hardware.figures import SOFTWARE_TIMES, key_of
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import FloatArray
 from archinfer.physics.decode import decode_time
@@ -115,10 +115,31 @@ SPREAD = {
 """Spread of a constant over engines, their versions and machines, natural logarithm."""
 
 MODEL_SD, CELL_SD, NOISE, DEGREES = 0.02, 0.05, 0.10, 4.0
-MODEL_ERROR = 0.13
+MODEL_ERROR = 0.15
 ONE_SERVER = 8.0
 """Nodes up to which all-reduces are fitted; the table is flat beyond."""
 SAME_MODEL = {"llama-3.3-70b": "llama-3.1-70b", "deepseek-v3": "deepseek-r1"}
+SOFTWARE = "software:"
+USUAL = {"trtllm": "tensorrt-llm", "vllm": "vllm", "sglang": "sglang"}
+"""Engines of 2025 and 2026, whose fixed times are the usual ones: as serving.csv names them, and
+as profiles do."""
+WITHOUT_GRAPHS = "without graphs"
+SHARED = (*USUAL.values(), WITHOUT_GRAPHS, "engines of 2024", "gpt-fast", "gpt-fast of 2023",
+          "llama.cpp")  # fmt: skip
+"""Software that every profile lists."""
+OWN = {
+    "b200": ("tensorrt-llm before 2025-03", "tensorrt-llm 2025-03", "tilert"),
+    "apple-m3-ultra": ("mlx",),
+    "apple-m4-max": ("mlx",),
+}
+"""Software that some profiles list."""
+NOT_LISTED = ("megakernel", "not named", "not named, 2025")
+PRIORS |= {
+    SOFTWARE + name: Prior(1.0, 0.03, "the usual software")
+    if name in USUAL.values()
+    else Prior(1.0, 0.5, "estimate, fixed times over those of the usual software")
+    for name in dict.fromkeys((*SHARED, *itertools.chain(*OWN.values()), *NOT_LISTED))
+}
 NAMES = tuple(PRIORS)
 REDUCTIONS = "reductions_per_layer"
 REDUCTIONS_SD = 0.3
@@ -130,9 +151,11 @@ class Case:
     """One measured time per token."""
 
     row: ServingRow
+    software: str
     single: bool
     context_tokens: int
     weight: float
+    draft_tokens: int = 0
 
     @property
     def model(self) -> str:
@@ -140,19 +163,29 @@ class Case:
         return SAME_MODEL.get(self.row.model, self.row.model)
 
 
-def outside(row: ServingRow) -> bool:
-    """Whether something that the model does not have is known to slow the row."""
-    eager = (row.model, row.engine) == ("qwen3-235b-a22b", "vllm") or (
+def without_graphs(row: ServingRow) -> bool:
+    """Whether the engine is known to have launched its kernels one by one."""
+    return (row.model, row.engine) == ("qwen3-235b-a22b", "vllm") or (
         row.engine_version == "1.3.0rc5"
         or (row.model, row.engine_version) == ("deepseek-r1", "1.3.0rc1")
     )
-    return eager or row.concurrency > 256 or row.attention_replicas > 1
+
+
+def outside(row: ServingRow) -> bool:
+    """Whether something that the model does not have is known to slow the row."""
+    return row.concurrency > 256 or row.attention_replicas > 1
 
 
 def cases() -> list[Case]:
     """All rows that are fitted: serving engines, then single users."""
     found = [
-        Case(r, False, serving.deployment(r).context_tokens, 0.05 if outside(r) else 1.0)
+        Case(
+            r,
+            WITHOUT_GRAPHS if without_graphs(r) else USUAL[r.engine],
+            False,
+            serving.deployment(r).context_tokens,
+            0.05 if outside(r) else 1.0,
+        )
         for r in serving.rows()
         if (r.model, r.profile) != ("qwen3-32b", "b200")  # one row, of a preview
     ]
@@ -162,10 +195,13 @@ def cases() -> list[Case]:
             row = ServingRow(
                 one["id"], one["model"], one["profile"], one["engine"], weights, 1, 1000,
                 int(one["concurrency"]), int(one["nodes"]), False, np.nan,
-                1.0 / float(one["tokens_per_s"]),
+                float(one["accepted_tokens"] or 1.0) / float(one["tokens_per_s"]),
             )  # fmt: skip
-            doubtful = one["doubtful"] == "yes"
-            found.append(Case(row, True, int(one["context_tokens"]), 0.1 if doubtful else 1.0))
+            weight = 0.1 if one["doubtful"] == "yes" else 1.0
+            found.append(
+                Case(row, one["engine"], True, int(one["context_tokens"]), weight,
+                     int(one["draft_tokens"] or 0))
+            )  # fmt: skip
     return found
 
 
@@ -179,6 +215,8 @@ class Block:
     mapping: Placement
     all_reduces: FloatArray
     """in one pass"""
+    software: NDArray[np.intp]
+    """Position in `NAMES` of the factor of its fixed times."""
 
 
 def at(hardware: Hardware, constants: Mapping[str, float]) -> Hardware:
@@ -186,7 +224,9 @@ def at(hardware: Hardware, constants: Mapping[str, float]) -> Hardware:
     first, step = constants[FIRST], constants[DOUBLING]
     table = (0.0, first + step, first + np.log2(ONE_SERVER) * step)
     attributes: dict[str, Any] = {
-        key_of(n).attribute: v for n, v in constants.items() if n not in (FIRST, DOUBLING)
+        key_of(n).attribute: v
+        for n, v in constants.items()
+        if n not in (FIRST, DOUBLING) and not n.startswith(SOFTWARE)
     }
     attributes |= {"sync_group_sizes": (1.0, 2.0, ONE_SERVER), "sync_latency_s": table}
     return replace(hardware, **attributes)
@@ -208,6 +248,7 @@ def block(chosen: Sequence[Case], index: Sequence[int], kv: str | None) -> Block
         concurrency=column(lambda c: c.row.concurrency),
         prompt_tokens=None if chosen[0].single else column(lambda c: c.row.prompt_tokens),
         output_tokens=column(lambda c: c.row.output_tokens),
+        draft_tokens=column(lambda c: c.draft_tokens) if chosen[0].draft_tokens else 0,
     )
     workload = replace(workload, traffic=traffic)
     nodes = column(lambda c: c.row.nodes)
@@ -219,7 +260,8 @@ def block(chosen: Sequence[Case], index: Sequence[int], kv: str | None) -> Block
         decode_time(at(hardware, prior | {FIRST: s}), workload, mapping).reductions
         for s in (0.0, 1.0)
     )
-    return Block(np.array(index), hardware, workload, mapping, np.asarray(slow - without))
+    software = np.array([NAMES.index(SOFTWARE + c.software) for c in chosen])
+    return Block(np.array(index), hardware, workload, mapping, np.asarray(slow - without), software)
 
 
 class Model:
@@ -231,7 +273,9 @@ class Model:
         for i, c in enumerate(found):
             r = c.row
             whole = r.whole_experts if r.nodes > 1 else None
-            groups.setdefault((r.model, r.profile, r.weights, whole, c.single), []).append(i)
+            groups.setdefault(
+                (r.model, r.profile, r.weights, whole, c.single, c.draft_tokens > 0), []
+            ).append(i)
         self.blocks = [block([found[i] for i in index], index, kv) for index in groups.values()]
         self.y = np.log([c.row.per_token_s for c in found])
         self.weight = np.array([c.weight for c in found])
@@ -250,7 +294,8 @@ class Model:
         constants = dict(zip(NAMES, np.exp(theta), strict=True))
         log_s, slope = np.empty(len(self.y)), np.zeros((len(self.y), len(NAMES) + 1))
         for b in self.blocks:
-            found = decode_time(at(b.hardware, constants), b.workload, b.mapping)
+            hardware = at(b.hardware, constants).with_fixed_times(np.exp(theta)[b.software])
+            found = decode_time(hardware, b.workload, b.mapping)
             total = np.asarray(found.total)
             log_s[b.index] = np.log(total)
             doublings = np.minimum(np.log2(b.mapping.tensor_parallel), np.log2(ONE_SERVER))
@@ -260,6 +305,7 @@ class Model:
             }
             for j, name in enumerate((*NAMES, REDUCTIONS)):
                 slope[b.index, j] = ledger.get(name, 0.0) / total
+            slope[b.index, b.software] = sum(ledger[name] for name in SOFTWARE_TIMES) / total
         return log_s, slope
 
 
@@ -399,14 +445,16 @@ def shipped_values() -> dict[str, float]:
     step = (eight - two) / 2.0
     known = {FIRST: two - step, DOUBLING: step}
     return {
-        n: known[n] if n in known else key_of(n).read(place(document, n)["value"]) for n in NAMES
+        n: known[n] if n in known else key_of(n).read(place(document, n)["value"])
+        for n in NAMES
+        if not n.startswith(SOFTWARE)
     }
 
 
 def write(values: Mapping[str, float], covariance: FloatArray) -> None:
     """constants.yaml with these constants; sources and notes stay."""
     document = shipped()
-    names = [n for n in NAMES if n not in (FIRST, DOUBLING)]
+    names = [n for n in NAMES if n not in (FIRST, DOUBLING) and not n.startswith(SOFTWARE)]
     kept = [NAMES.index(n) for n in names]
     matrix = covariance[np.ix_(kept, kept)]
     for name, sd in zip(names, np.sqrt(np.diag(matrix)), strict=True):
@@ -423,7 +471,32 @@ def write(values: Mapping[str, float], covariance: FloatArray) -> None:
     document["gpu"]["covariance"].update(
         names=names, log_covariance=[[float(f"{x:.6f}") for x in row] for row in matrix]
     )
-    path = DATA / "constants.yaml"
+    place(document, "model_error")["value"] = MODEL_ERROR
+    document["gpu"]["software"] = listed(SHARED, values, covariance)
+    save(DATA / "constants.yaml", document)
+    for name, software in OWN.items():
+        path = DATA.parents[1] / "hardware" / f"{name}.yaml"
+        profile = yaml.safe_load(path.read_text(encoding="utf-8"))
+        save(path, profile | {"software": listed(software, values, covariance)})
+
+
+def listed(
+    names: Sequence[str], values: Mapping[str, float], covariance: FloatArray
+) -> dict[str, Any]:
+    """Software as a profile lists it."""
+    sd = np.sqrt(np.diag(covariance))
+    return {
+        name: {
+            "fixed_time_factor": float(f"{values[SOFTWARE + name]:.3g}"),
+            "log_sd": float(f"{sd[NAMES.index(SOFTWARE + name)]:.2g}"),
+            "source": "fit to published speeds (benchmarks/gpu_constants.py)",
+        }
+        for name in names
+    }
+
+
+def save(path: Path, document: Mapping[str, Any]) -> None:
+    """A YAML file with this content; the comment at its head stays."""
     with open(path, encoding="utf-8") as file:
         header = "".join(itertools.takewhile(lambda line: line.startswith("#"), file))
     path.write_text(yaml_text(header, document), encoding="utf-8")
@@ -432,7 +505,7 @@ def write(values: Mapping[str, float], covariance: FloatArray) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="fit the constants of GPUs")
     parser.add_argument("--save", action="store_true", help="write archinfer/data/constants.yaml")
-    save = parser.parse_args().save
+    saves = parser.parse_args().save
     began = time.process_time()
     found = cases()
     model = Model(found)
@@ -451,6 +524,9 @@ def main() -> int:
     print("| --- | --- | --- | --- | --- | --- |")
     before, sd = shipped_values(), np.sqrt(np.diag(covariance))
     for i, name in enumerate(NAMES):
+        if name.startswith(SOFTWARE):
+            print(f"| {name} | {values[name]:.3f} | | | {fitted.sd[i]:.3f} | |")
+            continue
         own = fitted.sd[i]
         print(
             f"| {name} | {values[name]:.4g} | {before[name]:.4g} | "
@@ -462,7 +538,7 @@ def main() -> int:
             flush=True,
         )
     print(f"\n{time.process_time() - began:.0f} s of processor time", file=sys.stderr)
-    if save:
+    if saves:
         write(values, covariance)
     return 0
 

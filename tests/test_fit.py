@@ -256,20 +256,21 @@ def test_software_that_is_named_and_not_fitted_has_the_spread_of_the_prior() -> 
     row = next(r for r in _rows("b200") if r.id == "b200x8-dsr1-nomtp")
     hardware = Hardware.load("b200")
     sd = fit_prior(hardware).software_log_sd
-    fit = shipped_fit(hardware, ["vllm", "tilert"])
-    assert (fit.value("software:vllm"), fit.sd("software:vllm")) == (1.0, sd)
-    assert fit.value("software:tilert") == pytest.approx(2.154)
+    fit = shipped_fit(hardware, ["mine", "tilert"])
+    assert (fit.value("software:mine"), fit.sd("software:mine")) == (1.0, sd)
+    assert fit.value("software:tilert") == pytest.approx(0.314)
     plain, named = (
         fit.draws(prepare_all([replace(row, software=s)], hardware)[0], 20_000, 0)
-        for s in (None, "vllm")
+        for s in (None, "mine")
     )
     assert np.median(named) == pytest.approx(np.median(plain), abs=0.02)
     # Away from the tails of the noise, where a variance is well known.
     middle = [np.diff(np.quantile(d, (0.16, 0.84)))[0] / 2.0 for d in (plain, named)]
-    assert middle[1] == pytest.approx(np.hypot(middle[0], sd), rel=0.03)
-    (case,) = prepare_all([replace(row, software="vllm", fitted=False)], hardware)
-    later, _ = fit_rows(hardware, [row], software=["vllm"])
-    assert (later.value("software:vllm"), later.sd("software:vllm")) == pytest.approx((1.0, sd))
+    # Its fixed times are most of the pass, not all of it.
+    assert middle[0] < middle[1] < np.hypot(middle[0], sd)
+    (case,) = prepare_all([replace(row, software="mine", fitted=False)], hardware)
+    later, _ = fit_rows(hardware, [row], software=["mine"])
+    assert (later.value("software:mine"), later.sd("software:mine")) == pytest.approx((1.0, sd))
     assert case.row.software in {n.partition(":")[2] for n in later.model.names}
 
 

@@ -467,7 +467,7 @@ class TestSoftware:
 
     def test_each_is_as_likely_with_its_own_factor_and_spread(self) -> None:
         z = normal_sample(0.0, 1.0, 60_000)
-        factors, log_sds = np.array([0.5, 1.0, 2.5]), np.array([0.2, 0.0, 0.1])
+        factors, log_sds = np.array([2.5, 1.0, 0.5]), np.array([0.2, 0.0, 0.1])
         which, factor = drawn_software(factors, log_sds, z)
         for k in range(3):
             mine = np.log(factor[which == k])
@@ -483,17 +483,12 @@ class TestSoftware:
         assert found.to_dict()["software"] is None
         assert "software" not in {f.fact for f in found.value_of_facts["layers"]}
 
-    def test_twice_as_fast_software_reads_as_half_the_speed(self) -> None:
-        known = replace(Hardware.load("b200"), software=(("twice", 2.0, 0.0),))
-        found = infer(self.gpus(hardware=known, software="twice"), samples=2048, target_ess=500)
-        half = infer(self.gpus(tokens_per_s=300.0, software="usual"), samples=2048, target_ess=500)
-        for quantity in QUANTITIES:
-            assert found.quantiles(quantity) == pytest.approx(half.quantiles(quantity), rel=1e-6)
-        reference = load_model("gpt-oss-120b").shape("nvfp4")
-        one = compare_with(found, reference, 800.0, weights="nvfp4")
-        other = compare_with(half, reference, 400.0, weights="nvfp4")
-        assert one.factor == pytest.approx(other.factor, rel=1e-6)
-        assert one.probability == pytest.approx(other.probability, abs=1e-6)
+    def test_quicker_software_leaves_more_time_to_read(self) -> None:
+        found = [
+            infer(self.gpus(software=name), samples=2048, target_ess=500).quantiles("active_params")
+            for name in ("without graphs", "usual", "tilert")
+        ]
+        assert found[0][2] < found[1][2] < found[2][2]
 
     def test_probabilities_agree_with_plain_weighted_draws(self) -> None:
         question = self.gpus(total=(660e9, 680e9), active=(37e9, 38e9), layers=(61.0, 61.0))
@@ -508,17 +503,17 @@ class TestSoftware:
         )
         evidence, batch = model.evaluate(2, z, cells)
         w = np.exp(evidence - evidence.max())
-        plain = np.bincount(batch.software.astype(int), weights=w / w.sum(), minlength=4)
         names = [name for name, _, _ in question.softwares]
+        plain = np.bincount(batch.software.astype(int), weights=w / w.sum(), minlength=len(names))
         assert names[-1] == "tilert"
         assert found.software_probability is not None
         assert list(found.software_probability) == names
         assert list(found.software_probability.values()) == pytest.approx(plain, abs=0.05)
-        assert found.software_probability["tilert"] > 0.6
+        assert found.software_probability["tilert"] > 0.5
 
     @pytest.mark.parametrize(("factor", "speed"), [(1.0, 400.0), (10.0, 4000.0)])
     def test_a_reference_tells_which_software_ran_both(self, factor: float, speed: float) -> None:
-        known = replace(Hardware.load("b200"), software=(("quick", 10.0, 0.0),))
+        known = replace(Hardware.load("b200"), software=(("quick", 0.05, 0.0),))
         question = self.gpus(hardware=known, tokens_per_s=800.0)
         name = "usual" if factor == 1.0 else "quick"
         reference = load_model("gpt-oss-120b").shape("nvfp4")

@@ -94,11 +94,11 @@ def test_software_of_an_observed_speed(capsys: pytest.CaptureFixture[str]) -> No
     asked = ["solve", "--hardware", "b200", "--nodes", "8", "--observed", "600",
              "--architectures", "0"]  # fmt: skip
     done = run(capsys, *asked).out
-    assert "software: 0.56 to 2.2 times the usual (--software fixes it)" in flat(done)
+    assert "software: fixed times 0.31 to 2.4 of the usual (--software fixes it)" in flat(done)
     question = json.loads(run(capsys, *asked, "--format", "json").out)["question"]
-    assert (question["software"], question["software_factor"]) == (None, [0.5622, 2.154])
+    assert (question["software"], question["software_factor"]) == (None, [2.42, 0.314])
     fixed = json.loads(run(capsys, *asked, "--software", "tilert", "--format", "json").out)
-    assert fixed["question"]["software_factor"] == [2.154, 2.154]
+    assert fixed["question"]["software_factor"] == [0.314, 0.314]
     assert fixed["posterior"]["software"] is None
     wrong = run(capsys, *asked, "--software", "tilrt")
     assert (wrong.code, wrong.out) == (2, "")

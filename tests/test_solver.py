@@ -12,6 +12,7 @@ from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.formats import weight_format
+from archinfer.physics.decode import software_speed
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement, mappings
 from archinfer.solver.answer import answer
@@ -287,16 +288,15 @@ def test_variants_are_answers_of_their_own() -> None:
     question = Question(Hardware.load("b200"), nodes=(1, 64))
     found = {v.name: v for v in variants(question)}
     # 750 tokens/s take drafts or quicker software, and TileRT is the quicker of the two known.
-    assert list(found) == ["no speculation", "tensorrt-llm since 2025-05", "tilert"]
+    assert list(found) == ["no speculation", "tilert", "gpt-fast"]
     assert found["no speculation"].ranges["total_params"][1] < 4e10  # small models only
-    factor = dict((name, f) for name, f, _ in question.hardware.software)["tilert"]
-    by_hand = solve(question.with_(tokens_per_s=750.0 / factor))
+    by_hand = solve(question.with_(hardware=question.hardware.with_software("tilert")))
     assert found["tilert"].ranges["total_params"][1] == by_hand.total_high.max()
     assert found["tilert"].ranges["layers"][1] == by_hand.slices.layers.max()
     assert "serving engines of 2025" in found["tilert"].text
     slow = question.with_(tokens_per_s=100.0, throughput_tokens_per_s=4000.0, concurrency=16)
     faster = {v.name: v for v in variants(slow)}["tilert"]
-    asked = slow.with_(tokens_per_s=100.0 / factor, throughput_tokens_per_s=4000.0 / factor)
+    asked = slow.with_(hardware=question.hardware.with_software("tilert"))
     assert faster.ranges["active_params"][1] == solve(asked).active_high.max()
     assert variants(question.with_(observed=True)) == ()
     assert variants(FOUNDING.with_(speculation=(1.0, 1.0))) == ()
@@ -373,10 +373,13 @@ def test_software_widens_what_an_observed_speed_allows() -> None:
     plain = Candidate.of(question, 671e9, 37.6e9, 61.0, Placement(61.0, 8.0), traffic)
     own_sd = float(plain.log_sd)
     listed = {name: (factor, sd) for name, factor, sd in question.hardware.software}
-    fast, slow = listed["tilert"], listed["tensorrt-llm before 2025-03"]
+    fast, slow = listed["tilert"], listed["without graphs"]
     for name, sign, (factor, sd) in (("speed", 1.0, fast), ("speed (not faster)", -1.0, slow)):
-        wider = np.sqrt(own_sd**2 + sd**2) - own_sd
-        expected = slack(name, "usual") + sign * np.log(factor) + NormalDist().inv_cdf(0.95) * wider
+        speed, sooner = (
+            float(software_speed(plain.time, f)) for f in (factor, factor * np.exp(sd))
+        )
+        wider = np.hypot(own_sd, np.log(sooner / speed)) - own_sd
+        expected = slack(name, "usual") + sign * np.log(speed) + NormalDist().inv_cdf(0.95) * wider
         assert slack(name, None) == pytest.approx(expected, abs=1e-3)
     with pytest.raises(UnknownNameError, match="did you mean 'tilert'"):
         question.with_(software="tilrt")

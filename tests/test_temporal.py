@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archinfer.errors import InputError
+from archinfer.errors import InputError, UnknownNameError
 from archinfer.fitting import observations
 from archinfer.fitting.fit import fit_rows, without_model
 from archinfer.forward.predict import predict
@@ -17,7 +17,7 @@ from archinfer.hardware.profile import Hardware
 from archinfer.models.catalogue import load
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.shape import DENSE_CHAIN, Cache, LayerGroup, ModelShape
-from archinfer.physics.decode import decode_time
+from archinfer.physics.decode import decode_time, software_speed
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import GROUP_MOST, Layout, Placement, read_layout
 from archinfer.physics.memory import memory_fraction, node_share
@@ -513,3 +513,20 @@ def test_copies_of_a_cache_are_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert row["kv_held_bytes"] == pytest.approx(8 * row["memory_bytes"]["kv"])
     grouped = ["predict", "llama-3.1-70b", *words[2:], "--explain"]
     assert "copies" not in run(capsys, *grouped).out
+
+
+@pytest.mark.parametrize("name", ["without graphs", "gpt-fast", "tilert"])
+def test_software_changes_fixed_times_alone(name: str) -> None:
+    hardware = Hardware.load("b200")
+    workload = Workload(load("deepseek-v3").shape("fp8"), Traffic(weight_bits=8, prompt_tokens=500))
+    mapping = Placement(61.0, 8.0)
+    usual = decode_time(hardware, workload, mapping)
+    other = decode_time(hardware.with_software(name), workload, mapping)
+    assert (other.weights, other.kv, other.reductions) == (
+        usual.weights, usual.kv, usual.reductions
+    )  # fmt: skip
+    factor = {s.name: s.factor for s in hardware.software}[name]
+    assert other.fixed == pytest.approx(factor * usual.fixed)
+    assert usual.total / other.total == pytest.approx(software_speed(usual, factor))
+    with pytest.raises(UnknownNameError, match="did you mean 'tilert'"):
+        hardware.with_software("tilrt")

@@ -234,7 +234,7 @@ def test_inverse_cases_carry_what_an_analyst_knows() -> None:
 def test_inverse_knows_the_software_that_a_row_names_and_the_profile_lists() -> None:
     rows = [r for r in usable_rows() if r.id in ("b200x8-tilert-dsv3.2", "b200x8-dsr1-nomtp")]
     tilert = next(r for r in rows if r.software == "tilert")
-    rows += [replace(tilert, id="unlisted", software="vllm"),
+    rows += [replace(tilert, id="unlisted", software="mine"),
              replace(tilert, id="assumed", software_assumed=True)]  # fmt: skip
     predictions, used = predict_rows(rows, usable_rows())
     cases = {c.id: c for c in inverse_cases(used)}

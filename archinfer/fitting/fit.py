@@ -44,9 +44,9 @@ class FitModel:
 
     hardware: Hardware
     names: tuple[str, ...]
-    """Constants by their profile key (logarithms), `software:NAME` (logarithm of a speed ratio),
-    `noise` (logarithm), and, where any row may have used speculation, `spread`, `acceptance_sd`,
-    `draft_time` (logarithms), `acceptance`, `probability` (log-odds)."""
+    """Constants by their profile key (logarithms), `software:NAME` (logarithm of its fixed
+    times over the usual), `noise` (logarithm), and, where any row may have used speculation,
+    `spread`, `acceptance_sd`, `draft_time` (logarithms), `acceptance`, `probability` (log-odds)."""
     constants: int
     """How many of them are constants of the profile."""
     mean: FloatArray
@@ -96,14 +96,11 @@ class FitModel:
         """
         shape = (len(theta), len(case.nodes))
         row = case.row
-        level: FloatArray = np.zeros((len(theta), 1))
-        if row.software is not None and SOFTWARE + row.software in self.names:
-            level = self.column(theta, SOFTWARE + row.software)
         noise = np.exp(self.column(theta, "noise"))
         ways: list[tuple[FloatArray, FloatArray, FloatArray]] = []
 
         def add(time: Number, scale: FloatArray, log_gain: Number, log_chance: Number) -> None:
-            centre = level + log_gain - np.log(np.broadcast_to(time, shape))
+            centre = log_gain - np.log(np.broadcast_to(time, shape))
             chance = np.broadcast_to(case.log_weight, shape) - log_chance
             ways.append((centre, np.broadcast_to(scale, shape), chance))
 
@@ -124,28 +121,35 @@ class FitModel:
         centre, scale, chance = (np.concatenate(x, axis=1) for x in zip(*ways, strict=True))
         return centre, scale, chance
 
-    def _at(self, theta: FloatArray, axes: int = 1) -> Hardware:
-        """The profile at n vectors: constants of shape (n, 1), or with more `axes` of length 1."""
+    def _at(self, theta: FloatArray, case: Case, axes: int = 1) -> Hardware:
+        """The profile at n vectors, with the software of a case.
+
+        Constants have shape (n, 1), or with more `axes` of length 1.
+        """
         shape = (len(theta),) + (1,) * axes
         values, names = np.exp(theta[:, : self.constants]).T, self.names[: self.constants]
         at = {n: np.minimum(v, KEYS[n].most) for n, v in zip(names, values, strict=True)}
-        return self.hardware.with_constants({n: v.reshape(shape) for n, v in at.items()})
+        hardware = self.hardware.with_constants({n: v.reshape(shape) for n, v in at.items()})
+        software = SOFTWARE + (case.row.software or "")
+        if software not in self.names:
+            return hardware
+        return hardware.with_fixed_times(np.exp(self.column(theta, software)).reshape(shape))
 
     def _pass_s(self, theta: FloatArray, case: Case, draft_tokens: float = 0) -> Number:
         """Seconds of a pass, shape (n, mappings)."""
         drafting = replace(case.workload.traffic, draft_tokens=draft_tokens)
         workload = replace(case.workload, traffic=drafting)
-        return decode_time(self._at(theta), workload, case.mapping, case.side).total
+        return decode_time(self._at(theta, case), workload, case.mapping, case.side).total
 
     def _speculative_s(self, theta: FloatArray, case: Case, deviate: Number) -> Number:
         """Seconds of a token with speculation, shape (n, mappings)."""
-        draft_s = case.draft_time_s(self._at(theta))
+        draft_s = case.draft_time_s(self._at(theta, case))
         if draft_s is None:
             draft_s = np.exp(self.column(theta, "draft_time"))
         between = np.exp(self.column(theta, "acceptance_sd"))
         log_odds = self.column(theta, "acceptance") + between * deviate
         return speculative_time(
-            self._at(theta, 2),
+            self._at(theta, case, 2),
             case.workload,
             _column(case.mapping),
             np.asarray(special.expit(log_odds))[..., None],
@@ -264,7 +268,7 @@ class Fit:
 
     @property
     def software(self) -> tuple[SoftwareFactor, ...]:
-        """Speed of each other software as a factor, with the sd of its logarithm."""
+        """Fixed times of each other software over the usual, with the sd of the logarithm."""
         return tuple(
             SoftwareFactor(name.removeprefix(SOFTWARE), self.value(name), self.sd(name))
             for name in self.model.names

@@ -29,7 +29,7 @@ class Prior:
     constants: dict[str, tuple[float, float]]
     """Of the logarithm of each value in SI units."""
     software_log_sd: float
-    """Of the logarithm of the speed of other software, about 1."""
+    """Of the logarithm of the fixed times of other software over the usual, about 1."""
     noise: tuple[float, float]
     """Of the logarithm of the scale of the noise."""
     spread: tuple[float, float]

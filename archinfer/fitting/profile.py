@@ -97,7 +97,7 @@ def profile_text(fit: Fit, cases: Sequence[Case], command: str, sources: dict[st
         }
     if fit.software:
         data["software"] = {
-            name: {"factor": _rounded(factor, 4), "log_sd": _rounded(sd), "source": made}
+            name: {"fixed_time_factor": _rounded(factor, 4), "log_sd": _rounded(sd), "source": made}
             for name, factor, sd in fit.software
         }
     data["fit"] = {"command": command, "observations": len(cases)}

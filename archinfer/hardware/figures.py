@@ -20,6 +20,9 @@ from archinfer.record import Record
 USUAL_SOFTWARE = "usual"
 """Name of the software whose speeds the constants of a profile describe."""
 
+SOFTWARE_TIMES = ("fixed_time_per_layer", "fixed_time_per_token", "fixed_time_per_sequence")
+"""Constants that go with the software: what it takes beside bytes, arithmetic and networks."""
+
 NumberFormat = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]
 """Number formats that may have a peak of their own."""
 NUMBER_FORMATS: Final[tuple[str, ...]] = get_args(NumberFormat)

@@ -19,7 +19,16 @@ import numpy as np
 
 from archinfer.arrays import FloatArray, Number
 from archinfer.errors import InputError, UnitError, UnknownNameError
-from archinfer.hardware.figures import KEYS, PEAK, SYNC, Figure, Node, key_of
+from archinfer.hardware.figures import (
+    KEYS,
+    PEAK,
+    SOFTWARE_TIMES,
+    SYNC,
+    USUAL_SOFTWARE,
+    Figure,
+    Node,
+    key_of,
+)
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.record import Record, keyed
 
@@ -32,11 +41,11 @@ _WIDER: Final = ("bf16", "fp16", "tf32", "fp32", "fp64")
 
 @keyed
 class SoftwareFactor(NamedTuple):
-    """How much faster one software is than the usual one on the same machine."""
+    """What one software spends beside bytes and arithmetic, against the usual one."""
 
     name: str
     factor: float
-    """its speed over that of the usual software"""
+    """its fixed times of a layer, a token and a sequence over those of the usual software"""
     log_sd: float
     """standard deviation of its natural logarithm"""
 
@@ -88,7 +97,7 @@ class Hardware(Node):
     usual_software: str | None = None
     """the software whose speeds the constants describe; null: not said"""
     software: tuple[SoftwareFactor, ...] = ()
-    """speed of other software, where fitted"""
+    """other software, slower or faster in its fixed times, where fitted"""
     origin: str = dataclasses.field(default="", compare=False)
     """the file it was read from"""
 
@@ -194,8 +203,8 @@ class Hardware(Node):
             speculation=profile.speculation_law(),
             usual_software=profile.usual_software,
             software=tuple(
-                SoftwareFactor(name, speed.factor, speed.log_sd)
-                for name, speed in (profile.software or {}).items()
+                SoftwareFactor(name, other.fixed_time_factor, other.log_sd)
+                for name, other in (profile.software or {}).items()
             ),
             origin=origin,
             **values,
@@ -275,6 +284,27 @@ class Hardware(Node):
                 value = np.minimum(value, 1.0)
             changes[key.attribute] = value
         return dataclasses.replace(self, **changes)
+
+    def with_software(self, name: str) -> Hardware:
+        """The machine with other software: its fixed times take as much longer or shorter.
+
+        Bytes and arithmetic stay as they are, so no software is faster than the bandwidth.
+
+        Args:
+            name: `USUAL_SOFTWARE`, or one that `software` lists.
+
+        Raises:
+            UnknownNameError: the profile lists no such software.
+        """
+        factors = {USUAL_SOFTWARE: 1.0} | {s.name: s.factor for s in self.software}
+        if name not in factors:
+            raise UnknownNameError("software", name, tuple(factors))
+        return self.with_fixed_times(factors[name])
+
+    def with_fixed_times(self, factor: Number) -> Hardware:
+        """A copy whose `SOFTWARE_TIMES` are `factor` times as long."""
+        times = {n: getattr(self, KEYS[n].attribute) * factor for n in SOFTWARE_TIMES}
+        return self.with_constants(times)
 
     def with_value(self, name: str, text: str | float) -> Hardware:
         """A copy with one figure set by hand: exact from then on, source "set by hand".

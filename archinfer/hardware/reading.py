@@ -52,9 +52,14 @@ def with_borrowed(document: Document) -> Document:
     taken = [
         key
         for section, figures in _sets()[name].items()
-        if section != "covariance"
+        if section not in ("covariance", "software")
         for key in _borrow(data.get(section), section, figures)
     ]
+    own = data.setdefault("software", {})
+    if isinstance(own, dict):
+        data["software"] = own | {
+            n: s for n, s in _sets()[name]["software"].items() if n not in own
+        }
     if "covariance" not in data:
         data["covariance"] = _part_of(_sets()[name]["covariance"], taken)
     return replace(document, data=data)

@@ -157,9 +157,11 @@ class Speculation(StrictModel):
 
 
 class Software(StrictModel):
-    """Speed of other software than the usual, as a factor."""
+    """Other software than the usual, by what it does to times that no bandwidth bounds."""
 
-    factor: Annotated[float, Field(gt=0, strict=False)]
+    fixed_time_factor: Annotated[float, Field(gt=0, strict=False)] = Field(
+        description="its fixed times of a layer, a token and a sequence over those of the usual"
+    )
     log_sd: LogSd
     source: Text
 

@@ -40,6 +40,8 @@ class Batch:
     """Tokens of context at which the speed was measured."""
     software: FloatArray
     """Position in the question's `softwares`."""
+    software_times: FloatArray
+    """Its fixed times as a factor of those of the usual software."""
     software_factor: FloatArray
     """Speed as a factor of that of the usual software."""
     tokens_per_s: FloatArray

@@ -20,6 +20,7 @@ from archinfer.inference.nuisances import NO_SPECULATION, drawn_speculation, noi
 from archinfer.inference.posterior import Posterior
 from archinfer.inference.statistics import log_density
 from archinfer.models.shape import FloatArray, ModelShape
+from archinfer.physics.decode import software_speed
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
 from archinfer.physics.speculation import speculative_time
@@ -199,7 +200,9 @@ def compare_with(
     for k, (_, factor, _) in enumerate(question.softwares):
         runs = np.flatnonzero(d.software == k)
         if len(runs):
-            usual_tokens_per_s = reference_tokens_per_s / factor
+            usual_tokens_per_s = reference_tokens_per_s / float(
+                software_speed(deployed.time, factor)
+            )
             accepted[runs], chance[runs] = _reference_accepted(
                 posterior, deployed, usual_tokens_per_s, len(runs)
             )

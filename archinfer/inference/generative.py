@@ -33,6 +33,7 @@ from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.decode import (
     decode_time,
+    software_speed,
     throughput,
 )
 from archinfer.physics.mapping import Placement
@@ -234,9 +235,9 @@ class GenerativeModel:
         batch.accepted_tokens[:] = accepted
         batch.speculates[:] = accepted > 1.0
         factors, log_sds = self.software
-        batch.software_factor[:] = factors[0]
+        batch.software_times[:] = factors[0]
         if self.space.dimensions > _SOFTWARE:
-            which, batch.software_factor[:] = drawn_software(factors, log_sds, z[:, _SOFTWARE])
+            which, batch.software_times[:] = drawn_software(factors, log_sds, z[:, _SOFTWARE])
             batch.software[:] = which
 
     def _users(self, layers: FloatArray) -> tuple[Number, Number]:
@@ -357,7 +358,7 @@ class GenerativeModel:
         q = self.question
         hardware = q.hardware
         pass_s = np.asarray(time.total)
-        factor = batch.software_factor[index]
+        factor = software_speed(time, batch.software_times[index])
         predicted = factor * batch.accepted_tokens[index] / pass_s
         scale = noise_scale(hardware, time)
         log_speed, deviation = log_likelihood(
@@ -365,6 +366,7 @@ class GenerativeModel:
         )
         batch.put(
             index,
+            software_factor=np.broadcast_to(factor, pass_s.shape),
             tokens_per_s=predicted,
             throughput=factor
             * throughput(time, batch.concurrency[index], batch.accepted_tokens[index]),

@@ -129,17 +129,17 @@ def noise_scale(hardware: Hardware, time: TokenTime) -> FloatArray:
 def drawn_software(
     factors: FloatArray, log_sds: FloatArray, z: FloatArray
 ) -> tuple[Index, FloatArray]:
-    """Which software runs, each as likely, and its speed as a factor of the usual one's.
+    """Which software runs, each as likely, and its fixed times as a factor of the usual one's.
 
     Args:
-        factors, log_sds: centre and spread of the logarithm of each, shape (k,). Ascending
+        factors, log_sds: centre and spread of the logarithm of each, shape (k,). Descending
             factors make the speed grow with z, which the sampler follows most easily.
         z: standard normal, shape (n,).
     """
     place = special.ndtr(z) * len(factors)
     which = np.minimum(place.astype(np.intp), len(factors) - 1)
     within = np.clip(place - which, 1e-9, 1.0 - 1e-9)
-    return which, factors[which] * np.exp(log_sds[which] * special.ndtri(within))
+    return which, factors[which] * np.exp(-log_sds[which] * special.ndtri(within))
 
 
 def drawn_speculation(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from archinfer.hardware.figures import SOFTWARE_TIMES
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import Number
 from archinfer.physics.mapping import Placement
@@ -46,6 +47,21 @@ def decode_time(
     if hardware.execution == "spatial":
         return spatial_time(hardware, workload, mapping, side)
     return temporal_time(hardware, workload, mapping)
+
+
+def software_speed(time: TokenTime, factor: Number) -> Number:
+    """Speed of a software over that of the usual one, whose pass takes `time`.
+
+        T / (T + (factor - 1) F),   F: seconds of the pass that go with `SOFTWARE_TIMES`
+
+    Args:
+        time: of a pass with the usual software.
+        factor: fixed times of the software over those of the usual one.
+    """
+    if np.all(np.asarray(factor) == 1.0):
+        return 1.0
+    fixed = sum((time.scaling.get(name, 0.0) for name in SOFTWARE_TIMES), start=0.0)
+    return 1.0 / (1.0 + (factor - 1.0) * fixed / time.total)
 
 
 def tokens_per_s(time: TokenTime, accepted_tokens: Number = 1.0) -> Number:

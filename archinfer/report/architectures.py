@@ -107,7 +107,7 @@ def _needs(answer: Answer) -> str:
         "tokens/s and needs are those of the usual software; where needs lies outside "
         f"{span(low, high)}, other software makes up the difference"
     )
-    return text if all_within(low * slow, high * fast) else f"{text}, or the spread of the speeds"
+    return f"{text}, or the spread of the speeds"
 
 
 def one_pass(answer: Answer) -> Iterator[doc.Block]:

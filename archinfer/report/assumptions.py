@@ -65,12 +65,10 @@ def _software(q: Question) -> Iterator[str]:
         return
     slow, fast = (q.softwares[end][1] for end in (0, -1))
     if q.software is not None:
-        times = f" ({slow:.2g} times the usual)" if slow != 1.0 else ""
+        times = f" (fixed times {slow:.2g} of the usual)" if slow != 1.0 else ""
         yield f"software: {q.software}{times}"
-    elif f"{slow:.2g}" == "1":
-        yield f"software: usual to {fast:.2g} times as fast (--software fixes it)"
     else:
-        yield f"software: {slow:.2g} to {fast:.2g} times the usual (--software fixes it)"
+        yield f"software: fixed times {fast:.2g} to {slow:.2g} of the usual (--software fixes it)"
 
 
 def _asked(q: Question) -> Iterator[str]:

@@ -32,7 +32,7 @@ def show_document(hardware: Hardware) -> Document:
         told.append(f"constants are those of: {hardware.usual_software}")
     for other, factor, sd in hardware.software:
         spread = f" (log sd {sd:.2g})" if sd else ""
-        told.append(f"speed with {other}: x {factor:.3g}{spread}")
+        told.append(f"fixed times with {other}: x {factor:.3g}{spread}")
     rows = [
         (f.key, f.text, f"{f.log_sd:.2g}" if f.log_sd else "", f.source)
         for f in hardware.provenance

@@ -63,8 +63,8 @@ class Asked(Record):
 
     @property
     def software_factor(self) -> tuple[float, float]:
-        """speed of the slowest and fastest software that comes into question over that of the
-        usual; both 1 for a target"""
+        """fixed times of the slowest and fastest software that comes into question over those of
+        the usual; both 1 for a target"""
         softwares = self.question.softwares
         return softwares[0][1], softwares[-1][1]
 

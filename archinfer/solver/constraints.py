@@ -18,7 +18,7 @@ from archinfer.asking import OPEN, Range
 from archinfer.forward.evaluation import Evaluation
 from archinfer.models.family import family_shape
 from archinfer.models.shape import FloatArray, ModelShape, Number
-from archinfer.physics.decode import Z90, speed_at, throughput
+from archinfer.physics.decode import Z90, software_speed, speed_at, throughput
 from archinfer.physics.economy import node_dollars_per_hour
 from archinfer.physics.mapping import Placement
 from archinfer.physics.memory import memory_fraction
@@ -111,10 +111,15 @@ def _kv_cache(c: Candidate) -> Number:
     return _log_ratio(1.0, memory_fraction(c.question.hardware, without, c.mapping))
 
 
-def _software(c: Candidate, end: int) -> tuple[float, Number]:
+def _software(c: Candidate, end: int) -> tuple[Number, Number]:
     """Factor of speed of the slowest (0) or fastest (-1) software, and log-sd of its speed."""
     _, factor, own_log_sd = c.question.softwares[end]
-    return factor, np.hypot(c.log_sd, own_log_sd) if own_log_sd > 0.0 else c.log_sd
+    if own_log_sd == 0.0:
+        return software_speed(c.time, factor), c.log_sd
+    # The spread of its fixed times is that of its speed as far as a pass consists of them.
+    speed = software_speed(c.time, factor)
+    share = np.log(software_speed(c.time, factor * np.exp(own_log_sd)) / speed)
+    return speed, np.hypot(c.log_sd, share)
 
 
 def _speed(c: Candidate) -> Number:
@@ -136,8 +141,7 @@ def _throughput(c: Candidate) -> Number:
     q = c.question
     assert q.throughput_tokens_per_s is not None
     reached = throughput(c.time, q.concurrency, q.speculation[1])
-    fastest = q.softwares[-1][1]
-    return _log_ratio(reached * fastest, q.throughput_tokens_per_s)
+    return _log_ratio(reached * _software(c, -1)[0], q.throughput_tokens_per_s)
 
 
 def _cost(c: Candidate) -> Number:
@@ -146,7 +150,7 @@ def _cost(c: Candidate) -> Number:
     assert q.max_token_dollars is not None
     each = node_dollars_per_hour(q.hardware, q.hardware.power_w)
     needed = c.nodes * each * 1e6 / (3600.0 * q.max_token_dollars)
-    made = throughput(c.time, q.concurrency, q.speculation[1]) * q.softwares[-1][1]
+    made = throughput(c.time, q.concurrency, q.speculation[1]) * _software(c, -1)[0]
     return _log_ratio(made, needed)
 
 

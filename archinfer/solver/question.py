@@ -149,7 +149,7 @@ class Question:
             return tuple(s for s in every if s[0] == self.software)
         if not self.observed:
             return every[:1]
-        return tuple(sorted(every, key=lambda software: software[1]))
+        return tuple(sorted(every, key=lambda software: -software[1]))
 
     @property
     def sparsity_asked(self) -> Range:

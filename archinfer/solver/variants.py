@@ -76,6 +76,10 @@ def sensitivity(question: Question, design: Design) -> tuple[Sensitivity, ...]:
     return tuple(found)
 
 
+FASTER = 0.9
+"""Fixed times over those of the usual software from which another one is told of."""
+
+
 @dataclass(frozen=True)
 class Variant(Record):
     """The question again with other speculation or software than those assumed."""
@@ -103,8 +107,7 @@ class Variant(Record):
 def variants(question: Question) -> tuple[Variant, ...]:
     """What a target allows without speculation, and with faster software that the profile knows.
 
-    A software is a factor of speed (`Hardware.software`): with one of f a target of v is reached
-    where the usual software reaches v / f. Empty for an observed speed.
+    Empty for an observed speed.
     """
     if question.observed:
         return ()
@@ -115,16 +118,11 @@ def variants(question: Question) -> tuple[Variant, ...]:
         asked.append(("no speculation", text, question.with_(speculation=(1.0, 1.0))))
     hardware = question.hardware
     for name, factor, _ in hardware.software:
-        if factor <= 1.0:
+        if factor >= FASTER:
             continue
         usual = f" in place of {hardware.usual_software}" if hardware.usual_software else ""
-        throughput, dollars = question.throughput_tokens_per_s, question.max_token_dollars
-        faster = question.with_(
-            tokens_per_s=question.tokens_per_s / factor,
-            throughput_tokens_per_s=None if throughput is None else throughput / factor,
-            max_token_dollars=None if dollars is None else dollars * factor,
-        )
-        asked.append((name, f"with {name}{usual} ({plain_number(factor)} times as fast)", faster))
+        text = f"with {name}{usual} (fixed times {plain_number(factor)} of its)"
+        asked.append((name, text, question.with_(hardware=hardware.with_software(name))))
     return tuple(Variant(name, text, spans(solve(other))) for name, text, other in asked)
 
 
