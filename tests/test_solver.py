@@ -289,7 +289,7 @@ def test_variants_are_answers_of_their_own() -> None:
     found = {v.name: v for v in variants(question)}
     # 750 tokens/s take drafts or quicker software, and TileRT is the quicker of the two known.
     assert list(found) == ["no speculation", "tilert", "gpt-fast"]
-    assert found["no speculation"].ranges["total_params"][1] < 4e10  # small models only
+    assert found["no speculation"].ranges["total_params"][1] < 1e11  # small models only
     by_hand = solve(question.with_(hardware=question.hardware.with_software("tilert")))
     assert found["tilert"].ranges["total_params"][1] == by_hand.total_high.max()
     assert found["tilert"].ranges["layers"][1] == by_hand.slices.layers.max()
