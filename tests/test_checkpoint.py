@@ -15,6 +15,7 @@ from archinfer.errors import FileError, InputError
 from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.models.checkpoint import load_architecture
+from archinfer.models.huggingface import from_config
 from archinfer.models.named import read_model
 from archinfer.physics.deployment import Deployment
 
@@ -209,6 +210,8 @@ def gguf(path: Path, metadata: dict[str, Any], tensors: dict[str, tuple[list[int
             return struct.pack("<I", 8) + text(value)
         if isinstance(value, float):
             return struct.pack("<If", 6, value)
+        if isinstance(value, list) and isinstance(value[0], int):
+            return struct.pack(f"<IIQ{len(value)}i", 9, 5, len(value), *value)
         if isinstance(value, list):
             packed = b"".join(text(v) for v in value)
             return struct.pack("<IIQ", 9, 8, len(value)) + packed
@@ -304,6 +307,67 @@ def test_gguf_of_gpt_oss_holds_attention_and_head_in_8_bits(tmp_path: Path) -> N
     assert own["lm_head"] == known.parameters().by_component["lm_head"] * 8.5 / 8
     assert own["attention"] == pytest.approx(0.54 * known.weight_bytes_by_component()["attention"],
                                              rel=0.02)  # fmt: skip
+
+
+def _ssm(conv: int, inner: int, state: int, rank: int, groups: int | None) -> dict[str, Any]:
+    found = {"conv_kernel": conv, "inner_size": inner, "state_size": state, "time_step_rank": rank}
+    return {f"ssm.{k}": v for k, v in (found | {"group_count": groups}).items() if v is not None}
+
+
+def _each(layers: int, value: int, at: Any) -> list[int]:
+    return [value if i in at else 0 for i in range(layers)]
+
+
+HYBRIDS: dict[str, tuple[str, dict[str, Any], set[str]]] = {
+    "granite-4-h-tiny": ("granitehybrid", {
+        "block_count": 40, "embedding_length": 1536, "feed_forward_length": 512,
+        "attention.head_count": 12, "attention.head_count_kv": _each(40, 4, (5, 15, 25, 35)),
+        "expert_count": 64, "expert_used_count": 6, "expert_shared_feed_forward_length": 1024,
+        **_ssm(4, 3072, 128, 48, 1)}, set()),
+    "falcon-h1-34b": ("falcon-h1", {
+        "block_count": 72, "embedding_length": 5120, "feed_forward_length": 21504,
+        "attention.head_count": 20, "attention.head_count_kv": 4, "attention.key_length": 128,
+        **_ssm(4, 4096, 256, 32, 2)}, {"output"}),
+    "codestral-mamba": ("mamba2", {
+        "block_count": 64, "embedding_length": 4096, **_ssm(4, 8192, 128, 128, 8)}, {"output"}),
+    "mamba-2.8b": ("mamba", {
+        "block_count": 64, "embedding_length": 2560, **_ssm(4, 5120, 16, 160, None)}, set()),
+    "jamba-v0.1": ("jamba", {
+        "block_count": 32, "embedding_length": 4096, "feed_forward_length": 14336,
+        "attention.head_count": 32, "attention.head_count_kv": _each(32, 8, range(4, 32, 8)),
+        "expert_count": 16, "expert_used_count": 2, **_ssm(4, 8192, 16, 256, None)},
+        {"output", *(f"blk.{i}.ffn_gate_inp" for i in range(1, 32, 2))}),
+    "qwen3-next-80b-a3b": ("qwen3next", {
+        "block_count": 48, "embedding_length": 2048, "feed_forward_length": 5120,
+        "attention.head_count": 16, "attention.head_count_kv": 2, "attention.key_length": 256,
+        "expert_count": 512, "expert_used_count": 10, "expert_feed_forward_length": 512,
+        "expert_shared_feed_forward_length": 512, **_ssm(4, 4096, 128, 32, 16)}, {"output"}),
+    "nemotron-h-56b": ("nemotron_h", {
+        "block_count": 118, "embedding_length": 8192, "attention.head_count": 64,
+        "attention.key_length": 128, **_ssm(4, 16384, 256, 256, 8)}, {"output"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HYBRIDS)
+def test_gguf_of_hybrids(name: str, tmp_path: Path) -> None:
+    """Metadata as llama.cpp's converter writes them; the counts are those of the configs."""
+    arch, sizes, more = HYBRIDS[name]
+    families = json.loads((CASES.parent / "configs" / "families.json").read_text())
+    known = from_config(families[name][2] if name in families else catalogue.entry(name).config)
+    if arch == "nemotron_h":
+        pattern = catalogue.entry(name).config["hybrid_override_pattern"]
+        sizes = sizes | {
+            "attention.head_count_kv": [8 if c == "*" else 0 for c in pattern],
+            "feed_forward_length": [32768 if c == "-" else 0 for c in pattern],
+        }
+    metadata = {"general.architecture": arch} | {f"{arch}.{k}": v for k, v in sizes.items()}
+    shape = ([known.hidden_size, known.vocab_size], 1)
+    gguf(tmp_path / "x.gguf", metadata,
+         {f"{n}.weight": shape for n in ("token_embd", *sorted(more))})  # fmt: skip
+    model = load_architecture(str(tmp_path / "x.gguf"))
+    assert model.parameters() == known.parameters()
+    assert model.state_bytes() == known.state_bytes()
+    assert model.kv_bytes_per_token() == known.kv_bytes_per_token()
 
 
 def test_gguf_of_an_architecture_that_is_not_known(tmp_path: Path) -> None:

@@ -154,8 +154,51 @@ def config_of(metadata: dict[str, Any], shapes: dict[str, list[int]], path: Path
     if len(table_shape) == 2:
         config["vocab_size"] = table_shape[1]
     config["tie_word_embeddings"] = not has("output.weight")
+    _fit_recurrent(config, metadata, str(arch), shapes)
     _fit(config, metadata, str(arch), shapes)
     return config
+
+
+def _fit_recurrent(
+    config: dict[str, Any], metadata: dict[str, Any], arch: str, shapes: dict[str, list[int]]
+) -> None:
+    """State spaces and hybrids: their sizes, and which layers have attention, experts or neither.
+
+    A list has an entry a layer; a layer without key-value heads has no attention.
+    """
+    family = config["model_type"]
+    known = table("ssm").get("qwen" if family.startswith("qwen3") else family, {})
+    for key, said in known.items():
+        name, _, by = said.partition("/")
+        value = metadata.get(f"{arch}.ssm.{name}")
+        divisor = config.get(by, metadata.get(f"{arch}.ssm.{by}")) if by else 1
+        if isinstance(value, int) and isinstance(divisor, int) and divisor > 0:
+            config[key] = value // divisor
+    kv, wide = (config.get(k) for k in ("num_key_value_heads", "intermediate_size"))
+    if not isinstance(kv, list) or not all(isinstance(n, int) for n in kv):
+        return
+    config["num_key_value_heads"] = max(kv)
+    attended = [n > 0 for n in kv]
+    routed = [f"blk.{i}.ffn_gate_inp.weight" in shapes for i in range(len(kv))]
+    if family == "nemotron_h":
+        widths = wide if isinstance(wide, list) else [wide or 0] * len(kv)
+        fed = ["moe" if r else "mlp" if w else "mamba" for r, w in zip(routed, widths, strict=True)]
+        kinds = ["attention" if a else f for a, f in zip(attended, fed, strict=True)]
+        config |= {"layers_block_type": kinds, "intermediate_size": max(widths),
+                   "moe_latent_size": metadata.get(f"{arch}.moe_latent_size"),
+                   "moe_shared_expert_intermediate_size":
+                       config.pop("shared_expert_intermediate_size", None)}  # fmt: skip
+    elif family == "jamba":
+        for name, flags in (("attn", attended), ("expert", routed)):
+            at = [i for i, flag in enumerate(flags) if flag] or [0]
+            period = at[1] - at[0] if len(at) > 1 else len(kv)
+            config |= {f"{name}_layer_offset": at[0], f"{name}_layer_period": period}
+    elif family.startswith("lfm2"):
+        config["conv_L_cache"] = metadata.get(f"{arch}.shortconv.l_cache")
+        config["layer_types"] = ["full_attention" if a else "conv" for a in attended]
+        config["block_auto_adjust_ff_dim"] = False
+    else:
+        config["layer_types"] = ["attention" if a else "mamba" for a in attended]
 
 
 def _fit(
@@ -183,6 +226,12 @@ def _fit(
         config["attention_bias"] = True
     if family in ("glm4_moe", "bailing_moe_v2", "cohere"):
         config["use_qk_norm"] = "blk.0.attn_q_norm.weight" in shapes
+    if family == "granitemoehybrid":
+        config["num_local_experts"] = config.pop("num_experts", 0)
+        wide = config.pop("shared_expert_intermediate_size", config.get("intermediate_size"))
+        config["shared_intermediate_size"] = wide
+    if family == "falcon_h1":
+        config["mamba_rms_norm"] = "blk.0.ssm_norm.weight" in shapes
     if family == "gpt_oss":
         config["intermediate_size"] = config.pop(
             "moe_intermediate_size", config.get("intermediate_size")
