@@ -193,3 +193,22 @@ def test_embedding_and_head_in_the_weight_format() -> None:
     del config["quantization_config"]["include_input_output_embeddings"]
     kept = 2 * 1000 * 512 + 17 * 512
     assert from_config(config).weight_bytes() == model.parameters().total + kept
+
+
+def test_formats_by_component_come_back() -> None:
+    """A solve that prices components apart emits a config whose components are stored so."""
+    question = Question(
+        Hardware.load("h100-sxm"), nodes=(8, 8), tokens_per_s=100.0,
+        weights=("int4,embedding=int8,lm_head=bf16",),
+    )  # fmt: skip
+    (weights,) = question.weights
+    design = answer(question, architectures=1).architectures[0]
+    written = from_config(config_of(design.architecture, weights))
+    assert written.parameters() == design.architecture.parameters()
+    formats = written.weight_formats()
+    assert [formats[c] for c in ("embedding", "lm_head", "experts")] == ["int8", "bf16", "int4"]
+    asked = Deployment(nodes=8, mapping=design.mapping)
+    found = predict(written, question.hardware, asked, changes=False)
+    # A file leaves its vectors at 16 bits.
+    assert float(found.memory.total) == pytest.approx(design.memory_bytes, rel=1e-5)
+    assert float(found.time.total) == pytest.approx(design.time_s["total"], rel=1e-3)

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from archinfer.errors import InputError, UnknownNameError
 from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
-from archinfer.models.family import FamilyRules, family_shape
+from archinfer.models.family import FamilyRules, family_shape, in_formats
 from archinfer.models.formats import weight_format
 from archinfer.physics.decode import software_speed
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement, mappings
+from archinfer.physics.workload import Traffic, Workload
 from archinfer.solver.answer import answer
 from archinfer.solver.constraints import Candidate, slacks
 from archinfer.solver.limits import Limits
@@ -524,3 +525,27 @@ def test_every_exact_total_inside_the_range_is_feasible(weights: str) -> None:
         assert (exact.total_low <= exact.total_high).all()
     for total in (0.999 * low, 1.001 * high):
         assert not solve(asked.with_(total=(total, total))).feasible
+
+
+def test_components_in_formats_of_their_own() -> None:
+    def most(weights: str) -> float:
+        question = PHYSICS.with_(weights=(weight_format(weights).name,), layers=(40.0, 44.0))
+        return float(answer(question, architectures=0).ranges["total_params"].high.value)
+
+    whole, wide = most("int4"), most("int4,embedding=bf16,lm_head=bf16")
+    assert most("int4,lm_head=int4") == pytest.approx(whole, rel=1e-12)
+    assert most("bf16,experts=int4,attention=int4,shared=int4,dense_mlp=int4,head=int4,"
+                "embedding=int4") == pytest.approx(whole, rel=1e-9)  # fmt: skip
+    assert most("bf16") < wide < whole
+
+
+def test_bytes_of_the_family_by_component() -> None:
+    shape = family_shape(100e9, 10e9, 40.0, FamilyRules())
+    own = in_formats(shape, ("bf16", "int8,experts=int4,attention=fp8,embedding=bf16"), 1)
+    (group,) = own.groups
+    stored = Workload(own, Traffic(weight_bits=8.0)).memory.weights
+    experts = group.count * group.routed_params
+    assert stored == pytest.approx(
+        (100e9 - experts - own.lookup_params) + experts * 4.5 / 8 + 2 * own.lookup_params
+    )
+    assert in_formats(shape, ("bf16", "int8"), 1) is shape

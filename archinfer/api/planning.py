@@ -17,6 +17,7 @@ from archinfer.forward.deployments import Pareto, Plan
 from archinfer.forward.pareto import pareto as pareto_on
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
+from archinfer.models.formats import split_formats
 from archinfer.question import ASKS, Planned
 
 NODES_USUAL = (1, 64)
@@ -58,24 +59,13 @@ def pareto(
     stated = wanted.stored.kv if isinstance(wanted, Architecture) else None
     context = plan.prompt_tokens + max(plan.output_tokens // 2, 1)
     given = asked | {"context": context, "concurrency": 1, "prompt": plan.prompt_tokens}
+    weights = asked["weights"]
+    names = [None] if weights is None else split_formats(weights)
     deployments = []
     for machine in machines:
-        mine = [served(machine, None, given | {"weights": w}) for w in formats(asked["weights"])]
+        mine = [served(machine, None, given | {"weights": w}) for w in names]
         deployments.append((machine, [d.with_(kv=d.kv or stated or "bf16") for d in mine]))
     return pareto_on(wanted, name_of(wanted), deployments, plan)
-
-
-def formats(weights: str | Sequence[str] | None) -> list[str | None]:
-    """Weight formats, one each; a part's own format (`head=bf16`) belongs to the one before."""
-    if weights is None:
-        return [None]
-    found: list[str | None] = []
-    for part in weights.split(",") if isinstance(weights, str) else weights:
-        if "=" in part and found:
-            found[-1] = f"{found[-1]},{part.strip()}"
-        else:
-            found.append(part.strip())
-    return found
 
 
 def plan_of(nodes: Span | None, asked: Mapping[str, Any]) -> Plan:

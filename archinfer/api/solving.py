@@ -21,7 +21,7 @@ from archinfer.inference.comparison import Comparison, compare_with
 from archinfer.inference.infer import infer as infer_from
 from archinfer.inference.posterior import Posterior
 from archinfer.models.family import FamilyRules, Habits
-from archinfer.models.formats import weight_format
+from archinfer.models.formats import split_formats, weight_format
 from archinfer.models.named import read_model
 from archinfer.physics.economy import node_dollars_per_hour
 from archinfer.physics.mapping import Layout, read_layout
@@ -341,8 +341,7 @@ def machine(
 
 def formats(weights: str | Sequence[str]) -> tuple[str, ...]:
     """Names of weight formats, each once, of one text with commas or of several."""
-    names = weights.split(",") if isinstance(weights, str) else weights
-    return tuple(dict.fromkeys(weight_format(name).name for name in names))
+    return tuple(dict.fromkeys(weight_format(name).name for name in split_formats(weights)))
 
 
 def check_active(active: float, total: float) -> None:

@@ -27,7 +27,7 @@ from archinfer.api.arguments import read_claim
 from archinfer.asking import LAYERS_MOST, Ask
 from archinfer.errors import InputError, UnitError
 from archinfer.files import Document, Location
-from archinfer.models.formats import kv_format, weight_format
+from archinfer.models.formats import kv_format, split_formats, weight_format
 from archinfer.question import ASKS, options
 from archinfer.strict import Read, StrictModel, Text, quantity_schema
 
@@ -93,10 +93,14 @@ _KV = _format("KV-cache format", "bf16", kv_format)
 
 def _formats(found: Any) -> tuple[str, ...]:
     """One weight format, several with commas between, or a list of them."""
-    names = found.split(",") if isinstance(found, str) else found
-    if not isinstance(names, list) or not names:
+    if not isinstance(found, str | list) or not found:
         raise ValueError("expected weight formats such as 'fp8' or 'bf16,fp8'")
-    return tuple(dict.fromkeys(_WEIGHTS.read(name) for name in names))
+    return tuple(
+        dict.fromkeys(
+            _WEIGHTS.read(name)
+            for name in split_formats(map(str, found) if isinstance(found, list) else found)
+        )
+    )
 
 
 Attention = Literal["gqa", "mqa", "mla"]

@@ -28,7 +28,7 @@ from archinfer.inference.nuisances import (
 from archinfer.inference.operations import Operations
 from archinfer.inference.prior import ShapePrior
 from archinfer.inference.statistics import log_likelihood, truncated
-from archinfer.models.family import family_shape
+from archinfer.models.family import family_shape, in_formats
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.decode import (
@@ -276,7 +276,7 @@ class GenerativeModel:
             weights_only=self.weights_only[form],
             held_context_tokens=batch.held_context_tokens[index],
         )
-        return Workload(shape, traffic)
+        return Workload(in_formats(shape, q.weights, form), traffic)
 
     def _deploy(
         self,

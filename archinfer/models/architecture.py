@@ -293,6 +293,20 @@ class Architecture(CacheFigures):
             name=self.name,
         )
 
+    def shape_in(self, weights: str) -> ModelShape:
+        """What the cost model sees where everything is in one format, tables and vectors too;
+        but for the components that the format names.
+
+        Raises:
+            UnknownNameError: no such format.
+        """
+        form = weight_format(weights)
+        if not form.components:
+            return self.shape()
+        stored = Storage(form.name.split(",")[0], form.components)
+        blocks = tuple(replace(b, stored=()) for b in self.blocks)
+        return replace(self, blocks=blocks, stored=stored).shape(weights)
+
     def _outside_bits(self, bits: Bits) -> tuple[float | None, float, float | None]:
         """Mean bits of the tables, of the head's matrix, of what else lies outside the layers."""
         tables: list[Piece] = []

@@ -7,12 +7,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.errors import UnknownNameError
+from archinfer.models.formats import weight_format
 from archinfer.models.shape import Cache, LayerGroup, ModelShape, Number
 
 _ROUTING_STEPS = 2.0
@@ -212,6 +214,35 @@ def family_shape(
         expert_matrices=(2.0 / 3.0 * expert, expert / 3.0),
     )
     return ModelShape((group,), hidden, lookup_params=table, head_params=table, tied=rules.tied)
+
+
+def in_formats(
+    shape: ModelShape, names: Sequence[str], which: NDArray[np.intp] | int
+) -> ModelShape:
+    """The family's member with bits of its own for components that a format names.
+
+    Args:
+        shape: of `family_shape`.
+        names: weight formats; those without components leave their models to the traffic's bits.
+        which: position of each model's format in `names`.
+
+    The family has no routers, norms or biases apart: what a format says of them changes nothing.
+    """
+    if not any("=" in name for name in names):
+        return shape
+    forms = [weight_format(name) for name in names]
+
+    def bits(component: str) -> Number:
+        own = [dict(f.components).get(component, f.name.split(",")[0]) for f in forms]
+        return np.array([weight_format(name).bits for name in own])[which]
+
+    (group,) = shape.groups
+    attention = np.minimum(group.matrices[0] + group.matrices[1], group.shared_params)
+    fed = np.where(np.equal(group.routed_params, 0.0), bits("dense_mlp"), bits("shared"))
+    stored = attention * bits("attention") + (group.shared_params - attention) * fed
+    group = replace(group, shared_bits=stored / group.shared_params, routed_bits=bits("experts"))
+    head = np.where(shape.tied, bits("embedding"), bits("lm_head"))
+    return replace(shape, groups=(group,), lookup_bits=bits("embedding"), head_bits=head)
 
 
 def _shared_matrices(

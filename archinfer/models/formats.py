@@ -14,6 +14,7 @@ scale per 256 of those); llama.cpp's blocks (`ggml-common.h`).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -145,6 +146,21 @@ def _by_pattern(name: str) -> WeightFormat | None:
 def weight_format_names() -> tuple[str, ...]:
     """Names of the weight formats, widest first."""
     return tuple(WEIGHT_FORMATS)
+
+
+def split_formats(weights: str | Iterable[str]) -> tuple[str, ...]:
+    """Weight formats, each once; a part's own (`int4,head=bf16`) belongs to the one before.
+
+    Args:
+        weights: one text with commas, or several.
+    """
+    found: list[str] = []
+    for part in weights.split(",") if isinstance(weights, str) else weights:
+        if found and "=" in part.split(",")[0]:
+            found[-1] = f"{found[-1]},{part.strip()}"
+        else:
+            found.append(part.strip())
+    return tuple(dict.fromkeys(found))
 
 
 _COMPONENT_ALIASES = {

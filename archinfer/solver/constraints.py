@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from archinfer.asking import OPEN, Range
 from archinfer.forward.evaluation import Evaluation
-from archinfer.models.family import family_shape
+from archinfer.models.family import family_shape, in_formats
 from archinfer.models.shape import FloatArray, ModelShape, Number
 from archinfer.physics.decode import Z90, software_speed, speed_at, throughput
 from archinfer.physics.economy import node_dollars_per_hour
@@ -52,6 +52,7 @@ class Candidate(Evaluation):
         traffic: Traffic,
         shape: ModelShape | None = None,
         dense: bool | NDArray[np.bool_] = False,
+        form: NDArray[np.intp] | int = 0,
     ) -> Candidate:
         """Candidates with these totals.
 
@@ -62,9 +63,11 @@ class Candidate(Evaluation):
             traffic: of `Question.traffic`.
             shape: the model; None: the family's member with these totals.
             dense: which are the family's dense members (see `family_shape`).
+            form: position of the weight format in the question's list.
         """
         if shape is None:
-            shape = family_shape(total, active, layers, question.rules, dense)
+            member = family_shape(total, active, layers, question.rules, dense)
+            shape = in_formats(member, question.weights, form)
         workload = Workload(shape, traffic)
         return cls(question.hardware, workload, mapping, question, total, active, layers)
 

@@ -205,7 +205,7 @@ def evaluate(
         depth,
         mapping,
         question.traffic(form.bits, form.weights_only, outside_bits),
-        architecture.shape(),
+        architecture.shape_in(weights),
     )
     slack = {k: np.broadcast_to(v, (n,)) for k, v in slacks(candidate).items()}
     time, speeds = candidate.time, candidate.speed(question.speculation)

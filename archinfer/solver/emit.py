@@ -54,8 +54,44 @@ _QUANTIZATION: dict[str, dict[str, Any]] = {
 """How a config says that weights are in a format."""
 
 
+_TARGETS = {
+    "embedding": "re:.*embed_tokens", "attention": "re:.*self_attn\\..*_proj",
+    "dense_mlp": "re:.*mlp\\.(gate|up|down)_proj", "experts": "re:.*experts\\.\\d+\\..*",
+    "shared": "re:.*shared_experts\\..*", "router": "re:.*mlp\\.gate$", "lm_head": "re:.*lm_head",
+}  # fmt: skip
+"""Matrices of each component, by the names of the classes that are written."""
+
+_SCHEMES: dict[str, dict[str, Any]] = {
+    "fp8": {"num_bits": 8, "type": "float"},
+    "fp8-block": {"num_bits": 8, "type": "float", "strategy": "block"},
+    "int8": {"num_bits": 8, "type": "int"},
+    "mxfp8": {"num_bits": 8, "type": "float", "group_size": 32},
+    "mxfp4": {"num_bits": 4, "type": "float", "group_size": 32},
+    "nvfp4": {"num_bits": 4, "type": "float", "group_size": 16},
+    "int4": {"num_bits": 4, "type": "int", "group_size": 32},
+    "int4-g128": {"num_bits": 4, "type": "int", "group_size": 128},
+}
+"""The same formats as one group of compressed-tensors."""
+
+
+def _by_component(weights: str) -> dict[str, Any]:
+    """Every component in its own format, in the words of compressed-tensors; vectors in 16 bits."""
+    form = weight_format(weights)
+    own = dict.fromkeys(_TARGETS, form.name.split(",")[0]) | dict(form.components)
+    groups, ignored = {}, []
+    for component, target in _TARGETS.items():
+        if own[component] in _SCHEMES:
+            groups[component] = {"targets": [target], "weights": _SCHEMES[own[component]]}
+        else:
+            ignored.append(target)
+    section = {"quant_method": "compressed-tensors", "config_groups": groups, "ignore": ignored}
+    return {"torch_dtype": "bfloat16", "quantization_config": section}
+
+
 def _stored(weights: str) -> dict[str, Any]:
     name = weight_format(weights).name
+    if "=" in name:
+        return _by_component(name)
     if name in _DTYPES:
         return {"torch_dtype": _DTYPES[name]}
     # The solver holds everything in the one format: embedding, head, routers and vectors too.
@@ -162,12 +198,12 @@ def _same(architecture: Architecture, weights: str, config: dict[str, Any]) -> b
         max_context_tokens=back.max_context_tokens,
     )
     chosen = weight_format(weights)
+    own = dict(chosen.components)
+    bits = {c: weight_format(own.get(c, chosen.name.split(",")[0])).bits for c in _TARGETS}
     used = back.parameters().by_component
-    return (
-        named == back
-        and back.weight_format == chosen.name
-        and all(back.component_bits()[c] == chosen.bits for c in used)
-    )
+    if not own:
+        bits["norm"] = chosen.bits
+    return named == back and all(back.component_bits()[c] == bits.get(c, 16.0) for c in used)
 
 
 def _profile(hardware: Hardware) -> str:

@@ -103,6 +103,9 @@ class Limits:
             return np.full(len(active), MOST)
         empty = self.candidate(active, active, index)
         room = room_bytes(self.question.hardware, empty.memory, empty.mapping)
+        own = empty.workload.shape.groups[0].routed_bits
+        if own is not None:
+            return np.asarray(active + (room - empty.memory.weights) * 8.0 / own)
         return np.asarray(room * 8.0 / empty.workload.traffic.weight_bits)
 
     def capacity_log(self, active: FloatArray, index: Index) -> FloatArray:

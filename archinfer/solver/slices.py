@@ -53,6 +53,7 @@ class Slices:
             self.mapping,
             question.traffic(self.weight_bits, only[self.weights] if only.any() else False),
             dense=self.dense if self.dense.any() else False,
+            form=self.weights,
         )
 
     @property

@@ -69,6 +69,7 @@ def sensitivity(question: Question, design: Design) -> tuple[Sensitivity, ...]:
             design.mapping,
             question.traffic(form.bits, form.weights_only),
             dense=(total == active) & (design.total_params == design.active_params),
+            form=question.weights.index(design.weights),
         )
         family = np.asarray(tokens_per_s(candidate.time))
         speeds = np.where(active <= total, family / family[1] / design.time_s["total"], np.nan)
