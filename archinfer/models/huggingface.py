@@ -12,7 +12,8 @@ from archinfer.models.configkeys import ConfigKeys
 from archinfer.models.defaults import with_defaults
 from archinfer.models.quantization import read_recipe
 from archinfer.models.quantmethods import Recipe
-from archinfer.models.readers import ARCHITECTURE_ALIASES, FAMILIES, SAME_AS, Reading, generic
+from archinfer.models.readers import FAMILIES, SAME_AS, Reading, generic
+from archinfer.models.readers.style import family_of_class
 from archinfer.models.storage import store
 from archinfer.models.tables import not_a_decoder
 
@@ -75,8 +76,9 @@ def _family(config: Mapping[str, Any], keys: ConfigKeys) -> str | None:
     """The family by `model_type`, else by class name; None where neither is known."""
     name = keys.text("model_type")
     classes = config.get("architectures")
-    classes = [c for c in classes if isinstance(c, str)] if isinstance(classes, list) else []
-    by_class = next((ARCHITECTURE_ALIASES[c] for c in classes if c in ARCHITECTURE_ALIASES), None)
+    known = map(family_of_class, classes if isinstance(classes, list) else [])
+    by_class = next((family for family in known if family), None)
+    by_class = SAME_AS.get(by_class or "", by_class)
     if name == "git" and by_class != "grok-2":
         return None
     name = SAME_AS.get(name, name)

@@ -24,7 +24,6 @@ from archinfer.models.readers.common import (
     Reading,
     make_blocks,
     make_reading,
-    plain,
     read_attention,
     read_core,
 )
@@ -182,15 +181,6 @@ def read_phi(keys: ConfigKeys) -> Reading:
     dense = DenseMLP(keys.integer("intermediate_size"), 2, True)
     blocks = _layers(layers, attention, dense, style, 1)
     return replace(make_reading(keys, blocks, hidden, vocab, style), head_bias=True)
-
-
-def read_stablelm(keys: ConfigKeys) -> Reading:
-    """StableLM: LayerNorms, a gated feed-forward, perhaps side by side under one norm."""
-    style = Style(
-        norm_vectors=2, qkv_bias="use_qkv_bias", qk_norm="projection", qk_norm_key="qk_layernorm",
-        qk_norm_default=False, parallel=keys.flag("use_parallel_residual"),
-    )  # fmt: skip
-    return plain(style)(keys)
 
 
 def read_chatglm(keys: ConfigKeys) -> Reading:

@@ -144,7 +144,7 @@ def read_experts(keys: ConfigKeys, layers: int, style: Style) -> list[MoE]:
             "moe_intermediate_size is not intermediate_size, which sizes the experts of this family"
         )
     counts = keys.per_layer(SHARED_EXPERTS, layers, default=0)
-    wide = keys.optional("shared_expert_intermediate_size", low=0)
+    wide = keys.optional(*(style.shared_width or ("shared_expert_intermediate_size",)), low=0)
     each = keys.optional("moe_shared_expert_intermediate_size", low=0)
     shared = [n * (w if each is None else each) for n, w in zip(counts, widths, strict=True)]
     keys.ignore(*SCORE_BIASES)
@@ -238,17 +238,36 @@ def plain(style: Style) -> Callable[[ConfigKeys], Reading]:
     """The reader of a family of ordinary decoders."""
 
     def read(keys: ConfigKeys) -> Reading:
-        keys.ignore(*style.decoys)
         for name, value in style.only.items():
             keys.only(name, value)
-        hidden, layers, vocab = read_core(keys, style)
-        attention = read_attention(keys, hidden, style)
-        windows = read_windows(keys, layers, style)
-        mixers = [replace(attention, window=w) for w in windows]
-        blocks = make_blocks(mixers, read_feed_forwards(keys, layers, style), style)
-        return make_reading(keys, blocks, hidden, vocab, style)
+        after = int(keys.flag(style.norms_after_key)) if style.norms_after_key else 0
+        beside = bool(style.parallel_key) and keys.flag(style.parallel_key)
+        own = replace(style, norms_after=style.norms_after + after,
+                      parallel=style.parallel or beside)  # fmt: skip
+        reading = read_layers(keys, own, windowed)
+        biased = bool(style.head_bias) and keys.flag(style.head_bias)
+        return replace(reading, head_bias=biased)
 
     return read
+
+
+Mixers = Callable[[ConfigKeys, int, int, Style], Sequence[Mixer]]
+"""Mixers of all layers, from the config, hidden size, number of layers and style."""
+
+
+def windowed(keys: ConfigKeys, hidden: int, layers: int, style: Style) -> list[Mixer]:
+    """Attention in every layer, with windows where the style or the file says so."""
+    attention = read_attention(keys, hidden, style)
+    return [replace(attention, window=w) for w in read_windows(keys, layers, style)]
+
+
+def read_layers(keys: ConfigKeys, style: Style, mixers: Mixers) -> Reading:
+    """A decoder of one mixer and one feed-forward a layer."""
+    keys.ignore(*style.decoys)
+    hidden, layers, vocab = read_core(keys, style)
+    found = mixers(keys, hidden, layers, style)
+    blocks = make_blocks(found, read_feed_forwards(keys, layers, style), style)
+    return make_reading(keys, blocks, hidden, vocab, style)
 
 
 def refuse_leftovers(keys: ConfigKeys) -> None:

@@ -33,6 +33,7 @@ from archinfer.models.readers.common import (
     read_dense,
     read_experts,
     read_feed_forwards,
+    read_layers,
     refuse_leftovers,
 )
 from archinfer.models.readers.layering import moe_layers, read_windows
@@ -163,11 +164,13 @@ def read_llama4(keys: ConfigKeys) -> Reading:
 
 def read_minimax(keys: ConfigKeys) -> Reading:
     """MiniMax-Text-01 and M1: lightning attention, softmax attention in every eighth layer."""
-    style = Style(expert_width=True, matrices=3)
-    hidden, layers, vocab = read_core(keys, style)
-    attention = read_attention(keys, hidden, style)
     keys.ignore("block_size", "sliding_window", "postnorm", "shared_moe_mode")
-    shared = keys.integer("shared_intermediate_size", default=0, low=0)
+    style = Style(expert_width=True, shared_width=("shared_intermediate_size",))
+    return read_layers(keys, style, _lightning)
+
+
+def _lightning(keys: ConfigKeys, hidden: int, layers: int, style: Style) -> list[Mixer]:
+    attention = read_attention(keys, hidden, style)
     flags = keys.raw("attn_type_list")
     types = keys.names_list("layer_types", layers)
     if flags is not None:
@@ -177,12 +180,7 @@ def read_minimax(keys: ConfigKeys) -> Reading:
         types = ["linear_attention" if i % 2 else "full_attention" for i in range(layers)]
         keys.warnings.append("attn_type_list is missing: every second layer taken as linear")
     linear = Lightning(attention.heads, attention.head_dim)
-    mixers: list[Mixer | None] = [attention if t == "full_attention" else linear for t in types]
-    feed_forwards = [
-        replace(f, shared_width=shared) if isinstance(f, MoE) else f
-        for f in read_feed_forwards(keys, layers, style)
-    ]
-    return make_reading(keys, make_blocks(mixers, feed_forwards, style), hidden, vocab, style)
+    return [attention if t == "full_attention" else linear for t in types]
 
 
 def read_minimax_m2(keys: ConfigKeys) -> Reading:
@@ -258,28 +256,32 @@ def read_minimax_m3(keys: ConfigKeys) -> Reading:
 
 def read_step3(keys: ConfigKeys) -> Reading:
     """Step-3: low-rank queries, one key and value head."""
-    style = Style(decoys=("max_position_embedding", "norm_expert_weight"))
-    keys.ignore(*style.decoys, "sliding_window")
-    hidden, layers, vocab = read_core(keys, style)
-    attention = replace(
-        read_attention(keys, hidden, style), query_rank=keys.integer("share_q_dim"), qk_norm="none"
+    style = Style(
+        decoys=("max_position_embedding", "norm_expert_weight", "sliding_window"),
+        shared_width=("share_expert_dim",),
     )
-    shared = keys.integer("share_expert_dim", default=0, low=0)
-    feed_forwards = [
-        replace(f, shared_width=shared) if isinstance(f, MoE) else f
-        for f in read_feed_forwards(keys, layers, style)
-    ]
-    blocks = make_blocks([attention] * layers, feed_forwards, style)
-    return make_reading(keys, blocks, hidden, vocab, style)
+    return read_layers(keys, style, _low_rank_queries)
+
+
+def _low_rank_queries(keys: ConfigKeys, hidden: int, layers: int, style: Style) -> list[Mixer]:
+    rank = keys.integer("share_q_dim")
+    return [replace(read_attention(keys, hidden, style), query_rank=rank)] * layers
 
 
 def read_step35(keys: ConfigKeys) -> Reading:
     """Step-3.5: more query heads in window layers, a gate per head."""
-    style = Style(qk_norm="head", defaults={"head_dim": 128})
-    hidden, layers, vocab = read_core(keys, style)
+    style = Style(
+        qk_norm="head", defaults={"head_dim": 128},
+        shared_width=("share_expert_dim", "share_expert_dims"),
+        decoys=("use_qk_norm", "moe_every_n_layer", "yarn_only_types", "use_moe",
+                "num_attention_groups", "norm_expert_weight"),
+    )  # fmt: skip
+    return read_layers(keys, style, _narrow_windows)
+
+
+def _narrow_windows(keys: ConfigKeys, hidden: int, layers: int, style: Style) -> list[Mixer]:
     gate = keys.flag("use_head_wise_attn_gate", default=True)
     attention = replace(read_attention(keys, hidden, style), gate="head" if gate else "none")
-    windows = read_windows(keys, layers, style)
     narrow = attention
     other = keys.section("attention_other_setting")
     if other is not None:
@@ -293,21 +295,8 @@ def read_step35(keys: ConfigKeys) -> Reading:
         refuse_leftovers(other)
     elif keys.has("num_sliding_attention_heads"):
         narrow = replace(attention, heads=keys.integer("num_sliding_attention_heads"))
-    keys.ignore(
-        "use_qk_norm",
-        "moe_every_n_layer",
-        "yarn_only_types",
-        "use_moe",
-        "num_attention_groups",
-        "norm_expert_weight",
-    )
-    mixers = [attention if w is None else replace(narrow, window=w) for w in windows]
-    shared = keys.integer("share_expert_dim", "share_expert_dims", default=0, low=0)
-    feed_forwards = [
-        replace(f, shared_width=shared) if isinstance(f, MoE) else f
-        for f in read_feed_forwards(keys, layers, style)
-    ]
-    return make_reading(keys, make_blocks(mixers, feed_forwards, style), hidden, vocab, style)
+    windows = read_windows(keys, layers, style)
+    return [attention if w is None else replace(narrow, window=w) for w in windows]
 
 
 # MiMo

@@ -33,6 +33,7 @@ from archinfer.models.readers.common import (
     read_core,
     read_feed_forwards,
     read_heads,
+    read_layers,
 )
 from archinfer.models.readers.style import Style
 
@@ -42,14 +43,13 @@ from archinfer.models.readers.style import Style
 def read_qwen_linear(keys: ConfigKeys) -> Reading:
     """Gated DeltaNet in most layers, gated attention in every fourth."""
     style = Style(
-        qkv_bias="attention_bias",
-        o_bias="attention_bias",
-        qk_norm="head",
-        shared_gate=True,
-        defaults={"head_dim": 256},
-    )
-    keys.ignore("sliding_window", "use_sliding_window")
-    hidden, layers, vocab = read_core(keys, style)
+        qkv_bias="attention_bias", o_bias="attention_bias", qk_norm="head", shared_gate=True,
+        defaults={"head_dim": 256}, decoys=("sliding_window", "use_sliding_window"),
+    )  # fmt: skip
+    return read_layers(keys, style, _gated_delta)
+
+
+def _gated_delta(keys: ConfigKeys, hidden: int, layers: int, style: Style) -> list[Mixer]:
     gated = keys.flag("attn_output_gate", default=True)
     attention = replace(read_attention(keys, hidden, style), gate="full" if gated else "none")
     delta = GatedDelta(
@@ -67,9 +67,7 @@ def read_qwen_linear(keys: ConfigKeys) -> Reading:
         ]
     if not set(types) <= {"full_attention", "linear_attention"}:
         raise keys.refuse("layer_types must hold 'full_attention' or 'linear_attention'")
-    mixers: list[Mixer | None] = [attention if t == "full_attention" else delta for t in types]
-    blocks = make_blocks(mixers, read_feed_forwards(keys, layers, style), style)
-    return make_reading(keys, blocks, hidden, vocab, style)
+    return [attention if t == "full_attention" else delta for t in types]
 
 
 # Hybrids with Mamba

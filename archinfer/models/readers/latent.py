@@ -33,6 +33,7 @@ from archinfer.models.readers.common import (
     read_core,
     read_experts,
     read_feed_forwards,
+    read_layers,
     refuse_leftovers,
 )
 from archinfer.models.readers.style import Style
@@ -87,13 +88,14 @@ def read_latent(keys: ConfigKeys, style: Style | None = None) -> Reading:
     ):
         keys.ignore("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "q_lora_rank")
         return plain(replace(style, qkv_bias="attention_bias", o_bias="attention_bias"))(keys)
-    hidden, layers, vocab = read_core(keys, style)
-    attention = _latent_attention(keys, hidden)
     keys.ignore("layer_types", "sliding_window", "num_experts_shared")
+    return read_layers(keys, style, _latent_mixers)
+
+
+def _latent_mixers(keys: ConfigKeys, hidden: int, layers: int, style: Style) -> list[Mixer]:
+    attention = _latent_attention(keys, hidden)
     width = hidden if attention.query_rank is None else attention.query_rank
-    mixers = [replace(attention, indexer=i) for i in _indexers(keys, width, layers)]
-    feed_forwards = read_feed_forwards(keys, layers, style)
-    return make_reading(keys, make_blocks(mixers, feed_forwards, style), hidden, vocab, style)
+    return [replace(attention, indexer=i) for i in _indexers(keys, width, layers)]
 
 
 def read_deepseek_v4(keys: ConfigKeys) -> Reading:

@@ -163,35 +163,3 @@ def read_arctic(keys: ConfigKeys) -> Reading:
                 parts = (Parallel(((Sublayer(attention), beside), (moe,))),)
         blocks.append(LayerBlock(1, parts))
     return make_reading(keys, blocks, hidden, vocab, style)
-
-
-# Phi-3.5-MoE
-
-
-def read_phimoe(keys: ConfigKeys) -> Reading:
-    """LayerNorms with bias, biases on attention and head."""
-    style = Style(
-        qkv_bias="attention_bias",
-        o_bias="attention_bias",
-        norm_vectors=2,
-        expert_width=True,
-        decoys=("sliding_window",),
-    )
-    return replace(plain(style)(keys), head_bias=keys.flag("lm_head_bias"))
-
-
-# Granite
-
-
-def read_granite_shared(keys: ConfigKeys) -> Reading:
-    """Granite MoE with a shared expert of its own width."""
-    style = Style(qkv_bias="attention_bias", o_bias="attention_bias", expert_width=True)
-    hidden, layers, vocab = read_core(keys, style)
-    attention = read_attention(keys, hidden, style)
-    shared = keys.integer("shared_intermediate_size", default=0, low=0)
-    feed_forwards = [
-        replace(f, shared_width=shared) if isinstance(f, MoE) else f
-        for f in read_feed_forwards(keys, layers, style)
-    ]
-    blocks = make_blocks([attention] * layers, feed_forwards, style)
-    return make_reading(keys, blocks, hidden, vocab, style)

@@ -27,6 +27,7 @@ from archinfer.models.readers.common import (
     make_reading,
     read_attention,
     read_core,
+    read_layers,
 )
 from archinfer.models.readers.style import Style
 
@@ -128,23 +129,22 @@ def _kinds(keys: ConfigKeys, layers: int) -> list[bool]:
     return [i in chosen for i in range(layers)]
 
 
+def _mamba_or_attention(keys: ConfigKeys, hidden: int, layers: int, style: Style) -> list[Mixer]:
+    attention, mamba = read_attention(keys, hidden, style), _mamba2(keys, hidden)
+    return [attention if a else mamba for a in _kinds(keys, layers)]
+
+
 def read_bamba(keys: ConfigKeys) -> Reading:
     """Bamba: Mamba 2, attention in some layers, a feed-forward in all."""
-    style = Style(qkv_bias="attention_bias", o_bias="attention_bias")
-    hidden, layers, vocab = read_core(keys, style)
-    attention, mamba = read_attention(keys, hidden, style), _mamba2(keys, hidden)
-    mixers: list[Mixer | None] = [attention if a else mamba for a in _kinds(keys, layers)]
-    dense = DenseMLP(keys.integer("intermediate_size"), 3, keys.flag("mlp_bias"))
-    blocks = make_blocks(mixers, [dense] * layers, style)
-    return make_reading(keys, blocks, hidden, vocab, style)
+    style = Style(qkv_bias="attention_bias", o_bias="attention_bias", mlp_bias="mlp_bias")
+    return read_layers(keys, style, _mamba_or_attention)
 
 
 def read_granite_hybrid(keys: ConfigKeys) -> Reading:
     """Granite 4: Mamba 2 or attention, then routed experts beside a shared one, or that alone."""
     style = Style(qkv_bias="attention_bias", o_bias="attention_bias", expert_width=True)
     hidden, layers, vocab = read_core(keys, style)
-    attention, mamba = read_attention(keys, hidden, style), _mamba2(keys, hidden)
-    mixers: list[Mixer | None] = [attention if a else mamba for a in _kinds(keys, layers)]
+    mixers = _mamba_or_attention(keys, hidden, layers, style)
     shared = keys.integer("shared_intermediate_size", default=1024)
     experts = keys.integer("num_local_experts", default=8, low=0)
     body: FeedForward = DenseMLP(shared)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from typing import Any, Literal
 
 
@@ -15,8 +18,11 @@ class Style:
         bias_default: what the keys are where a file leaves them out.
         o_bias_default, mlp_bias_default: the same for those keys alone (None: bias_default).
         qk_norm: kind of q/k norm, and the key that switches it ("": always).
-        norms_before, norms_after, norm_vectors: norms of each branch.
-        parallel: attention and feed-forward side by side under one norm.
+        norms_before, norms_after, norm_vectors: norms of each branch; the key that switches one
+            after it.
+        parallel: attention and feed-forward side by side under one norm, and the key that says so.
+        head_bias: a key that switches a bias of the head.
+        shared_width: keys that hold the width of all shared experts together.
         matrices: matrices of a feed-forward.
         mlp_bias: key of its biases, or a fixed answer.
         expert_width: experts are as wide as `intermediate_size` says.
@@ -42,9 +48,13 @@ class Style:
     qk_norm_default: bool = True
     norms_before: int = 1
     norms_after: int = 0
+    norms_after_key: str = ""
     norm_vectors: int = 1
     final_norm_vectors: int | None = None
     parallel: bool = False
+    parallel_key: str = ""
+    head_bias: str = ""
+    shared_width: tuple[str, ...] = ()
     matrices: int = 3
     mlp_bias: str | bool = False
     expert_width: bool = False
@@ -60,3 +70,31 @@ class Style:
     defaults: dict[str, int] = field(default_factory=dict)
     decoys: tuple[str, ...] = ()
     only: dict[str, Any] = field(default_factory=dict)
+
+
+@cache
+def _families() -> dict[str, Any]:
+    """families.json: what the families' modelling code does, a row each."""
+    text = files(__package__).joinpath("families.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+@cache
+def styles() -> dict[str, Style]:
+    """Styles by `model_type`."""
+    lists = ("decoys", "shared_width")
+    return {
+        name: Style(**{k: tuple(v) if k in lists else v for k, v in row.items()})
+        for name, row in _families()["styles"].items()
+    }
+
+
+def same_as() -> dict[str, str]:
+    """Model types that read like another, and which."""
+    return dict(_families()["same_as"])
+
+
+def family_of_class(name: object) -> str | None:
+    """The family of a class, for files without a usable `model_type`."""
+    return _families()["classes"].get(name) if isinstance(name, str) else None
