@@ -30,7 +30,6 @@ from archinfer.models.architecture import (
     ShortConv,
     Sublayer,
     group_layers,
-    weight_bytes,
 )
 from archinfer.models.formats import KV_FORMATS, WEIGHT_FORMATS, kv_format, weight_format
 from archinfer.models.shape import DENSE_CHAIN
@@ -240,14 +239,6 @@ def test_bytes_lie_between_all_narrow_and_all_wide(model: Architecture, name: st
     total = model.parameters().total
     assert total * bits / 8 <= model.weight_bytes(name) * (1 + 1e-12)
     assert model.weight_bytes(name) <= total * max(bits, 16) / 8 * (1 + 1e-12)
-
-
-def test_weight_bytes_of_a_bare_shape() -> None:
-    model = small(DENSE)
-    shape = model.shape()
-    outside = 2 * 6400 + 64
-    assert weight_bytes(shape, "fp8") == (shape.total_params - outside) + outside * 2
-    assert weight_bytes(model, "fp8", "fp8") == model.parameters().total
 
 
 def test_zero_experts_count_by_the_average() -> None:

@@ -55,7 +55,6 @@ LONG = {
     "archinfer.inference.infer.infer",
     # Still too long.
     "archinfer.fitting.cases.prepare",
-    "archinfer.models.described.described",
     "archinfer.models.readers.grouped.read_gemma4",
 }
 """Functions that may be longer."""

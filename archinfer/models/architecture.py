@@ -74,7 +74,6 @@ __all__ = [
     "ShortConv",
     "Sublayer",
     "group_layers",
-    "weight_bytes",
 ]
 
 MAX_COUNT = 2**53
@@ -359,23 +358,3 @@ class Architecture(CacheFigures):
     def weight_bytes(self, format_name: str | None = None) -> float:
         """Bytes of all weights in a format (None: the one they come in), scales included."""
         return sum(self.weight_bytes_by_component(format_name).values())
-
-
-def weight_bytes(
-    model: Architecture | ModelShape, format_name: str, outside_format: str | None = None
-) -> float:
-    """Bytes of all weights of a model or of a bare shape.
-
-    Args:
-        model: what to store.
-        format_name: format of the layers.
-        outside_format: format of embedding, head and final norm; None: at least 16 bits, since
-            makers rarely store them in fewer.
-    """
-    if isinstance(model, Architecture) and outside_format is None:
-        return model.weight_bytes(format_name)
-    shape = model.shape() if isinstance(model, Architecture) else model
-    bits = weight_format(format_name).bits
-    outside_bits = max(bits, 16.0) if outside_format is None else weight_format(outside_format).bits
-    outside = shape.outside_params
-    return float((shape.total_params - outside) * bits + outside * outside_bits) / 8

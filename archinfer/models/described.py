@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from archinfer.models import catalogue
 from archinfer.models.architecture import Architecture
@@ -117,6 +118,20 @@ class ListedModel(Record):
     confidence: str | None
 
 
+def _common(architecture: Architecture, entry: Entry | None) -> dict[str, Any]:
+    """What both records say of a model."""
+    moe = architecture.moe
+    return {
+        "layers": architecture.layers,
+        "hidden_size": architecture.hidden_size,
+        "experts": None if moe is None else moe.experts,
+        "experts_per_token": None if moe is None else float(moe.experts_per_token),
+        "kv_bytes_per_token": architecture.kv_bytes_per_token(),
+        "hugging_face": None if entry is None else entry.hugging_face,
+        "confidence": None if entry is None else entry.confidence,
+    }
+
+
 def described(
     architecture: Architecture, entry: Entry | None, weights: str | None = None
 ) -> DescribedModel:
@@ -127,80 +142,59 @@ def described(
         entry: what the catalogue says of it.
         weights: weight format; None: the one the model comes in.
     """
-    counts = architecture.parameters()
-    moe = architecture.moe
-    announced = None
-    if entry is not None:
-        announced = Announced(
+    a, counts = architecture, asdict(architecture.parameters())
+    said = (
+        None
+        if entry is None
+        else Announced(
             entry.announced_total,
             entry.announced_active,
             entry.announced_source,
-            entry.difference(architecture) or None,
+            entry.difference(a) or None,
         )
+    )
     return DescribedModel(
-        name=architecture.name,
-        family=architecture.family,
-        hugging_face=None if entry is None else entry.hugging_face,
-        parameters=ModelParameters(
-            counts.total,
-            counts.active,
-            counts.by_component,
-            counts.active_without_input_embedding,
-            counts.active_without_embedding_and_head,
-            architecture.mtp_parameters(),
-        ),
-        kv_bytes_per_token=architecture.kv_bytes_per_token(),
+        name=a.name,
+        family=a.family,
+        parameters=ModelParameters(**counts, multi_token_prediction_not_counted=a.mtp_parameters()),
         kv_bytes_per_token_by_format={
-            name: architecture.kv_bytes_per_token(kv_format(name).bits) for name in KV_FORMATS_SHOWN
+            name: a.kv_bytes_per_token(kv_format(name).bits) for name in KV_FORMATS_SHOWN
         },
-        kv_bytes_per_token_past_windows=architecture.kv_bytes_per_token_past_windows(),
-        kv_window_bytes_max=architecture.kv_window_bytes_max(),
-        indexer_bytes_per_token=architecture.indexer_bytes_per_token(),
-        state_bytes=architecture.state_bytes(),
-        layers=architecture.layers,
-        hidden_size=architecture.hidden_size,
-        vocab_size=architecture.vocab_size,
-        tied_head=architecture.tied,
-        attention=architecture.attention_kinds,
-        experts=None if moe is None else moe.experts,
-        experts_per_token=None if moe is None else float(moe.experts_per_token),
-        weight_format=weights or architecture.weight_format,
-        weight_bytes=architecture.weight_bytes(weights),
-        weight_formats=architecture.weight_formats(weights),
-        weight_bytes_by_component=architecture.weight_bytes_by_component(weights),
-        kv_format=architecture.stored.kv,
-        assumed=tuple(architecture.assumed),
-        reductions_per_layer=tuple(
-            Reductions(block.count, block.reductions, tuple(block.steps))
-            for block in architecture.blocks
-        ),
-        max_context_tokens=architecture.max_context_tokens,
-        announced=announced,
+        kv_bytes_per_token_past_windows=a.kv_bytes_per_token_past_windows(),
+        kv_window_bytes_max=a.kv_window_bytes_max(),
+        indexer_bytes_per_token=a.indexer_bytes_per_token(),
+        state_bytes=a.state_bytes(),
+        vocab_size=a.vocab_size,
+        tied_head=a.tied,
+        attention=a.attention_kinds,
+        weight_format=weights or a.weight_format,
+        weight_bytes=a.weight_bytes(weights),
+        weight_formats=a.weight_formats(weights),
+        weight_bytes_by_component=a.weight_bytes_by_component(weights),
+        kv_format=a.stored.kv,
+        assumed=a.assumed,
+        reductions_per_layer=tuple(Reductions(b.count, b.reductions, b.steps) for b in a.blocks),
+        max_context_tokens=a.max_context_tokens,
+        announced=said,
         source=None if entry is None else entry.source,
         counted_by=None if entry is None else entry.counted_by,
-        confidence=None if entry is None else entry.confidence,
-        notes=tuple(architecture.notes),
-        warnings=tuple(architecture.warnings),
+        notes=a.notes,
+        warnings=a.warnings,
         conventions=CONVENTIONS,
+        **_common(a, entry),
     )
 
 
 def listed(name: str) -> ListedModel:
     """The model of the catalogue called `name`."""
     architecture, entry = catalogue.load(name), catalogue.entry(name)
-    counts, moe = architecture.parameters(), architecture.moe
+    counts = architecture.parameters()
     return ListedModel(
         name=name,
         total_params=counts.total,
         active_params=counts.active,
-        layers=architecture.layers,
-        hidden_size=architecture.hidden_size,
-        experts=None if moe is None else moe.experts,
-        experts_per_token=None if moe is None else float(moe.experts_per_token),
-        kv_bytes_per_token=architecture.kv_bytes_per_token(),
         weight_format=architecture.weight_format,
         announced_total=entry.announced_total,
         announced_active=entry.announced_active,
-        hugging_face=entry.hugging_face,
-        confidence=entry.confidence,
+        **_common(architecture, entry),
     )

@@ -15,7 +15,6 @@ from archinfer.models.layers.pieces import (
     need,
     size_within,
 )
-from archinfer.models.shape import Cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +37,8 @@ class Mamba1(Memoryless):
     conv_bias: bool = True
     proj_bias: bool = False
     inner_norms: bool = False
+
+    SPLIT = "inner"
 
     def __post_init__(self) -> None:
         size_within("mamba channels", self.inner, MAX_WIDTH)
@@ -64,18 +65,9 @@ class Mamba1(Memoryless):
         if self.inner_norms:
             yield Piece("ssm", self.dt_rank + 2 * self.state, vector=True)
 
-    def caches(self) -> tuple[Cache, ...]:
-        """None: the past is in the state."""
-        return ()
-
     def state_bytes(self) -> int:
         """state numbers per channel, and the last conv - 1 inputs."""
         return self.inner * (self.state * STATE_BYTES + (self.conv - 1) * CONV_STATE_BYTES)
-
-    @property
-    def state_shards(self) -> float:
-        """One for each channel."""
-        return float(self.inner)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -113,6 +105,8 @@ class Mamba2(Memoryless):
     proj_bias: bool = False
     gated_norm: bool = True
 
+    SPLIT = "heads"
+
     def __post_init__(self) -> None:
         size_within("mamba heads", self.heads, MAX_HEADS)
         size_within("mamba head_dim", self.head_dim, MAX_WIDTH)
@@ -149,19 +143,10 @@ class Mamba2(Memoryless):
         if self.gated_norm:
             yield Piece("norm", self._inner, vector=True)
 
-    def caches(self) -> tuple[Cache, ...]:
-        """None: the past is in the state."""
-        return ()
-
     def state_bytes(self) -> int:
         """state numbers per channel, and the last conv - 1 inputs."""
         recurrent = self._inner * self.state * STATE_BYTES
         return recurrent + self._channels * (self.conv - 1) * CONV_STATE_BYTES
-
-    @property
-    def state_shards(self) -> float:
-        """One for each head."""
-        return float(self.heads)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -184,6 +169,9 @@ class ShortConv(Memoryless):
     taps: int
     bias: bool = False
 
+    SPLIT = "width"
+    steps = ("input projection", "output projection")
+
     def __post_init__(self) -> None:
         size_within("convolution width", self.width, MAX_WIDTH)
         size_within("convolution taps", self.taps, MAX_WIDTH)
@@ -205,16 +193,6 @@ class ShortConv(Memoryless):
         """The last taps - 1 inputs."""
         return self.width * (self.taps - 1) * CONV_STATE_BYTES
 
-    @property
-    def state_shards(self) -> float:
-        """One for each channel."""
-        return float(self.width)
-
-    @property
-    def steps(self) -> tuple[str, ...]:
-        """Dependent all-reduces, the branch's own norm not included."""
-        return ("input projection", "output projection")
-
 
 @dataclass(frozen=True, slots=True)
 class RecurrentUnit(Memoryless):
@@ -229,6 +207,9 @@ class RecurrentUnit(Memoryless):
     width: int
     blocks: int
     conv: int
+
+    SPLIT = "width"
+    steps = ("input projection", "gates", "output projection")
 
     def __post_init__(self) -> None:
         size_within("recurrent width", self.width, MAX_WIDTH)
@@ -254,13 +235,3 @@ class RecurrentUnit(Memoryless):
     def state_bytes(self) -> int:
         """One number a channel, and the last conv - 1 inputs."""
         return self.width * (STATE_BYTES + (self.conv - 1) * CONV_STATE_BYTES)
-
-    @property
-    def state_shards(self) -> float:
-        """One for each channel."""
-        return float(self.width)
-
-    @property
-    def steps(self) -> tuple[str, ...]:
-        """Dependent all-reduces, the branch's own norm not included."""
-        return ("input projection", "gates", "output projection")

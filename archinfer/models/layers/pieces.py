@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
+from typing import ClassVar
 
 from archinfer.errors import InputError
 from archinfer.models.shape import Cache
@@ -82,6 +83,9 @@ class Memoryless:
 
     __slots__ = ()
 
+    SPLIT: ClassVar[str] = ""
+    """The field whose heads or channels tensor parallelism shares; "": there is no state."""
+
     def caches(self) -> tuple[Cache, ...]:
         """Keys and values of one layer: none."""
         return ()
@@ -97,4 +101,4 @@ class Memoryless:
     @property
     def state_shards(self) -> float:
         """Ways in which tensor parallelism can split the state: by its heads or channels."""
-        return inf
+        return float(getattr(self, self.SPLIT)) if self.SPLIT else inf

@@ -15,7 +15,6 @@ from archinfer.models.layers.pieces import (
     need,
     size_within,
 )
-from archinfer.models.shape import Cache
 
 _DELTA_STEPS = (
     "input projection",
@@ -42,6 +41,9 @@ class GatedDelta(Memoryless):
     value_heads: int
     value_dim: int
     conv: int
+
+    SPLIT = "value_heads"
+    steps = _DELTA_STEPS
 
     def __post_init__(self) -> None:
         size_within("linear key heads", self.key_heads, MAX_HEADS)
@@ -73,24 +75,10 @@ class GatedDelta(Memoryless):
         yield Piece("ssm", self.conv * self._channels, vector=True)
         yield Piece("ssm", 2 * self.value_heads + self.value_dim, vector=True)
 
-    def caches(self) -> tuple[Cache, ...]:
-        """None: the past is in the state."""
-        return ()
-
     def state_bytes(self) -> int:
         """key_dim x value_dim per value head, and the last conv - 1 inputs."""
         recurrent = self.value_heads * self.key_dim * self.value_dim
         return recurrent * STATE_BYTES + self._channels * (self.conv - 1) * CONV_STATE_BYTES
-
-    @property
-    def state_shards(self) -> float:
-        """One for each value head."""
-        return float(self.value_heads)
-
-    @property
-    def steps(self) -> tuple[str, ...]:
-        """Dependent all-reduces, the branch's own norm not included."""
-        return _DELTA_STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +95,9 @@ class KimiDelta(Memoryless):
     head_dim: int
     conv: int
     full_rank_gate: bool = False
+
+    SPLIT = "heads"
+    steps = _DELTA_STEPS
 
     def __post_init__(self) -> None:
         size_within("linear attention heads", self.heads, MAX_HEADS)
@@ -131,25 +122,11 @@ class KimiDelta(Memoryless):
         yield Piece("ssm", 3 * self.conv * wide, vector=True)
         yield Piece("ssm", self.heads + wide + self.head_dim, vector=True)
 
-    def caches(self) -> tuple[Cache, ...]:
-        """None: the past is in the state."""
-        return ()
-
     def state_bytes(self) -> int:
         """head_dim squared per head, and the last conv - 1 inputs of q, k and v."""
         wide = self.heads * self.head_dim
         recurrent = wide * self.head_dim * STATE_BYTES
         return recurrent + 3 * wide * (self.conv - 1) * CONV_STATE_BYTES
-
-    @property
-    def state_shards(self) -> float:
-        """One for each head."""
-        return float(self.heads)
-
-    @property
-    def steps(self) -> tuple[str, ...]:
-        """Dependent all-reduces; the decay's second matrix runs beside the q/k norm."""
-        return _DELTA_STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +139,9 @@ class Lightning(Memoryless):
 
     heads: int
     head_dim: int
+
+    SPLIT = "heads"
+    steps = ("QKV projection", "state times query", "output norm", "output projection")
 
     def __post_init__(self) -> None:
         size_within("linear attention heads", self.heads, MAX_HEADS)
@@ -180,20 +160,6 @@ class Lightning(Memoryless):
         yield Piece("attention", hidden * wide, module="self_attn.out_proj")
         yield Piece("norm", wide, vector=True)
 
-    def caches(self) -> tuple[Cache, ...]:
-        """None: the past is in the state."""
-        return ()
-
     def state_bytes(self) -> int:
         """head_dim squared per head."""
         return self.heads * self.head_dim**2 * STATE_BYTES
-
-    @property
-    def state_shards(self) -> float:
-        """One for each head."""
-        return float(self.heads)
-
-    @property
-    def steps(self) -> tuple[str, ...]:
-        """Dependent all-reduces, the branch's own norm not included."""
-        return ("QKV projection", "state times query", "output norm", "output projection")

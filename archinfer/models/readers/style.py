@@ -83,11 +83,12 @@ def _families() -> dict[str, Any]:
 @cache
 def styles() -> dict[str, Style]:
     """Styles by `model_type`."""
-    lists = ("decoys", "shared_width")
-    return {
-        name: Style(**{k: tuple(v) if k in lists else v for k, v in row.items()})
-        for name, row in _families()["styles"].items()
-    }
+
+    def style(row: dict[str, Any]) -> Style:
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
+        return Style(**fields)
+
+    return {name: style(row) for name, row in _families()["styles"].items()}
 
 
 def same_as() -> dict[str, str]:
