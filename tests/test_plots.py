@@ -18,7 +18,7 @@ from archinfer.calibration import calibrate as calibration
 from archinfer.calibration.design import plan
 from archinfer.calibration.fit import Timing
 from archinfer.calibration.host import Ceilings
-from archinfer.calibration.measure import FittedShapes, HeldoutShapes
+from archinfer.calibration.measure import Shapes
 from archinfer.errors import InputError
 from archinfer.fitting.validation import PublishedSpeed as Published
 from archinfer.fitting.validation import Validation
@@ -340,7 +340,7 @@ def test_calibration_shows_residuals_and_roofline() -> None:
     heldout = tuple(Timing(p, rate[p], 0.8 * rate[p]) for p in points if p.heldout)
     host = SimpleNamespace(cpu="a CPU", cores=2, date="2026-01-01", ceilings=Ceilings(1e10, 1e11))
     run = SimpleNamespace(
-        fitted=FittedShapes(fitted, 0.1), heldout=HeldoutShapes(heldout), host=host, rounds=3
+        fitted=Shapes(fitted, 0.1), heldout=Shapes.unseen(heldout), host=host, rounds=3
     )
     found = SimpleNamespace(run=run)
     chart = calibrate_chart(found)  # type: ignore[arg-type]

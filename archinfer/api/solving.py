@@ -168,8 +168,7 @@ def _question(
         context_tokens=ASKS["context"].count("context", _or(asked["context"], "8k")),
         context_known=asked["context"] is not None,
         concurrency=ASKS["concurrency"].count("concurrency", _or(asked["concurrency"], 1)),
-        weights=formats(asked["weights"]),
-        kv=asked["kv"],
+        **_numbers(profile, asked),
         rules=family_rules(asked),
         tables_known=frozenset(key for key in ("vocabulary", "tied") if asked[key]),
         speculation=read_speculation(_or(asked["speculation"], _USUAL_GAIN[profile.speculates])),
@@ -349,6 +348,17 @@ def check_active(active: float, total: float) -> None:
     if active > total:
         said = [units.format_quantity(v, "count") for v in (total, active)]
         raise InputError(f"active: expected at most the total ({said[0]}), found {said[1]}")
+
+
+def _numbers(profile: Hardware, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Formats of weights and KV cache: where nobody says, those of the decoder that a machine was
+    measured with, if it was."""
+    usual = options_of("solve")
+    said = {name: asked[name] for name in ("weights", "kv")}
+    if not profile.speculates and all(said[n] == usual[n][1].default for n in said):
+        own = tuple(name for name, _ in profile.peaks_flops)
+        return {"weights": own, "kv": own[0]}
+    return {"weights": formats(said["weights"]), "kv": said["kv"]}
 
 
 def _optional(name: str, asked: Mapping[str, Any]) -> float | None:

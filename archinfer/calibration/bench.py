@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Protocol
 
 import numpy as np
 
@@ -42,56 +41,9 @@ def low(times: Sequence[float]) -> float:
     return float(np.quantile(np.asarray(times), LOW_QUANTILE))
 
 
-class Bench(Protocol):
-    """What a calibration needs of a machine."""
-
-    def now(self) -> float:
-        """Seconds on a clock."""
-        ...
-
-    def open(self, buffer_bytes: float) -> None:
-        """Get ready to read."""
-        ...
-
-    def build(self, points: Sequence[Point], seed: int) -> Iterator[Point]:
-        """Build all points' models; yields each point when it is ready and warm."""
-        ...
-
-    def decode_s(self, point: Point, steps: int) -> list[float]:
-        """Seconds of `steps` decode steps, each with nothing of the model in the caches."""
-        ...
-
-    def read_bytes_per_s(self, size_bytes: float) -> dict[str, float]:
-        """Speed of reading about so much of a buffer beyond the caches, by kernel."""
-        ...
-
-    def matmul_flops_per_s(self) -> float:
-        """Speed of one matrix product."""
-        ...
-
-    def prefill_s(self, config: MoEConfig, tokens: int, seed: int) -> float:
-        """Seconds of reading a prompt; the model is built the first time."""
-        ...
-
-    def product_flops_per_s(self, tokens: int, outputs: int, inputs: int) -> float:
-        """Speed of so many tokens times a weight matrix, as the decoder multiplies them."""
-        ...
-
-    def experts_hit(self, config: MoEConfig, batch: int, steps: int, seed: int) -> float:
-        """Distinct experts of one layer that a batch used, mean over layers and steps."""
-        ...
-
-    def free(self) -> None:
-        """Give back all models."""
-        ...
-
-    def close(self) -> None:
-        """Give back everything."""
-        ...
-
-
-class HostBench:
-    """This machine, on as many threads as its matrix products use."""
+class Bench:
+    """This machine, on as many threads as its matrix products use; a test may put another in its
+    place."""
 
     def __init__(self) -> None:
         self._decoders: dict[Point, Decoder] = {}
@@ -110,13 +62,14 @@ class HostBench:
         return time.perf_counter()
 
     def open(self, buffer_bytes: float) -> None:
-        """Allocate the buffer that is read."""
+        """Get ready to read: allocate the buffer."""
         self._pool = ThreadPoolExecutor(blas_threads())
         self._buffer = buffer(buffer_bytes)
         self._at = 0
 
     def build(self, points: Sequence[Point], seed: int) -> Iterator[Point]:
-        """Build models and decoders; one `Weights` for all points of a model."""
+        """Build models and decoders, one `Weights` for all points of a model; yields each point
+        when it is ready and warm."""
         weights: dict[MoEConfig, Weights] = {}
         for point in points:
             if point.config not in weights:
@@ -133,7 +86,8 @@ class HostBench:
             yield point
 
     def decode_s(self, point: Point, steps: int) -> list[float]:
-        """Seconds of decode steps, each at the same context; the choice of a token is a part."""
+        """Seconds of `steps` decode steps, each at the same context and with nothing of the model
+        in the caches; the choice of a token is a part."""
         decoder = self._decoders[point]
         times = []
         for _ in range(steps):
@@ -169,7 +123,7 @@ class HostBench:
         decoder.decode(tokens)
 
     def read_bytes_per_s(self, size_bytes: float) -> dict[str, float]:
-        """Each kernel once over the next part of the buffer."""
+        """Speed of each kernel over the next part of the buffer, which lies beyond the caches."""
         assert self._pool is not None
         self._advance(size_bytes)
         part = self._part
@@ -177,12 +131,13 @@ class HostBench:
         return {name: part.nbytes / _seconds(kernel) for name, kernel in kernels.items()}
 
     def matmul_flops_per_s(self) -> float:
-        """One product of square float32 matrices."""
+        """Speed of one product of square float32 matrices."""
         seconds = _seconds(lambda: np.matmul(self._matrix, self._matrix, out=self._product))
         return 2.0 * MATMUL**3 / seconds
 
     def prefill_s(self, config: MoEConfig, tokens: int, seed: int) -> float:
-        """One prompt of random tokens, into an empty cache."""
+        """Seconds of one prompt of random tokens into an empty cache; the model is built the first
+        time."""
         rng = np.random.default_rng(seed)
         prompt = rng.integers(config.vocab_size, size=(1, tokens))
         if (config, tokens) not in self._readers:
@@ -194,7 +149,8 @@ class HostBench:
         return _seconds(lambda: reader.prefill(prompt))
 
     def product_flops_per_s(self, tokens: int, outputs: int, inputs: int) -> float:
-        """Repeated for about a hundred million multiply-accumulates."""
+        """Speed of so many tokens times a weight matrix, as the decoder multiplies them, repeated
+        for about a hundred million multiply-accumulates."""
         x = np.ones((tokens, inputs), dtype=np.float32)
         weight = np.ones((outputs, inputs), dtype=np.float32)
         out, scratch = (
@@ -212,7 +168,8 @@ class HostBench:
         return 2.0 * macs * times / _seconds(repeated)
 
     def experts_hit(self, config: MoEConfig, batch: int, steps: int, seed: int) -> float:
-        """Counted by the router while `batch` random prompts are continued."""
+        """Distinct experts of one layer that a batch used, mean over layers and steps, counted by
+        the router while `batch` random prompts are continued."""
         rng = np.random.default_rng(seed)
         decoder = Decoder(
             Weights.random(config, seed), batch, max_tokens=ROUTING_PROMPT + steps + 1
@@ -241,6 +198,18 @@ class HostBench:
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
+
+
+def rounds(
+    bench: Bench, budget_s: float, least: int, tell: Callable[[float], None]
+) -> Iterator[int]:
+    """Numbers of rounds until `budget_s` is spent and `least` are done; tells the part done."""
+    start, done = bench.now(), 0
+    while done < least or bench.now() - start < budget_s:
+        yield done
+        done += 1
+        spent = (bench.now() - start) / budget_s if budget_s > 0.0 else 1.0
+        tell(min(spent, done / least, 1.0))
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import Annotated
 
 import numpy as np
 
-from archinfer.calibration.bench import Bench, HostBench, opened
+from archinfer.calibration.bench import Bench, opened
 from archinfer.calibration.design import Point, model_bytes, plan, point_bytes
 from archinfer.calibration.host import Host, profile_data, profile_hardware
 from archinfer.calibration.measure import (
@@ -241,7 +241,7 @@ def blind_test(
             points.append(point)
     budget_s = QUICK_S if settings.quick else FULL_S
     inferred: list[BlindModel] = []
-    with opened(HostBench() if bench is None else bench, design.buffer_bytes) as machine:
+    with opened(Bench() if bench is None else bench, design.buffer_bytes) as machine:
         for group in _groups(points, room):
 
             def tell(

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from archinfer.calibration.bench import Bench, HostBench, low, opened
+from archinfer.calibration.bench import Bench, low, opened, rounds
 from archinfer.calibration.blind import FULL_S, QUICK_S, BlindTest
 from archinfer.calibration.design import BITS, Point, bandwidth_config, plan, routing_config
 from archinfer.calibration.host import profile_hardware, profile_text
@@ -174,7 +175,7 @@ def calibrate(
     """
     design = plan(settings.memory_bytes, settings.quick, settings.points)
     enough(design, f"--memory {settings.memory_bytes / 1e9:.3g}GB", "1.5GB")
-    with opened(HostBench() if bench is None else bench, design.buffer_bytes) as machine:
+    with opened(Bench() if bench is None else bench, design.buffer_bytes) as machine:
         run = run_shapes(machine, design.points, (), settings, settings.times_s[0], progress)
         progress(ROUTING, 0.0)
         routing = count_routing(machine, 4 if settings.quick else 16, settings.seed)
@@ -260,14 +261,11 @@ def measure_bandwidth(
     reads: dict[str, list[float]] = {}
     for _ in bench.build([point], settings.seed):
         pass
-    start, rounds = bench.now(), 0
-    while rounds < BANDWIDTH_ROUNDS_LEAST or bench.now() - start < settings.times_s[1]:
+    budget_s = settings.times_s[1]
+    for _ in rounds(bench, budget_s, BANDWIDTH_ROUNDS_LEAST, partial(tell, BANDWIDTH)):
         times += bench.decode_s(point, BANDWIDTH_STEPS)
         for name, speed in bench.read_bytes_per_s(read).items():
             reads.setdefault(name, []).append(1.0 / speed)
-        rounds += 1
-        spent = (bench.now() - start) / settings.times_s[1] if settings.times_s[1] > 0 else 1.0
-        tell(BANDWIDTH, min(spent, rounds / BANDWIDTH_ROUNDS_LEAST, 1.0))
     bench.free()
     jitter = float(np.median(times)) / low(times) - 1.0
     return Bandwidth(read, read / low(times), max(1.0 / low(r) for r in reads.values()), jitter)

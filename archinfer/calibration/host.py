@@ -13,12 +13,11 @@ from archinfer.calibration.fit import CONSTANTS, SMALL
 from archinfer.calibration.moe.linear import SHARED
 from archinfer.calibration.threads import blas_threads, cores
 from archinfer.files import Document
-from archinfer.fitting.profile import yaml_text
+from archinfer.fitting.profile import quantity, rounded, yaml_text
 from archinfer.hardware.profile import Hardware
 from archinfer.hardware.reading import profile_of
 from archinfer.models.shape import FloatArray
 from archinfer.record import Record
-from archinfer.units import format_quantity
 
 USABLE = 0.9
 
@@ -139,7 +138,7 @@ def profile_data(
     if log_covariance is not None:
         data["covariance"] = {
             "names": list(constants or ()),
-            "log_covariance": [[float(f"{v:.10g}") for v in row] for row in log_covariance],
+            "log_covariance": [[rounded(v, 10) for v in row] for row in log_covariance],
             "source": f"{measured}; linearised fit",
         }
     if fit is not None:
@@ -166,8 +165,8 @@ def _constants(
             section[key] = _figure(estimate, dimension, "estimate, before any fit")
             continue
         value, log_sd = fitted[key]
-        spread = {"log_sd": float(f"{log_sd:.4g}")}
-        section[key] = {"value": _quantity(value, dimension)} | spread | {"source": measured}
+        spread = {"log_sd": rounded(log_sd, 4)}
+        section[key] = {"value": quantity(value, dimension, 6)} | spread | {"source": measured}
     return section | {
         "compute_overlap": _figure(
             0,
@@ -175,7 +174,7 @@ def _constants(
             "each further token",
         ),
         "model_error": _figure(
-            float(f"{model_error:.4g}"),
+            rounded(model_error, 4),
             source=f"{measured}; spread of timings about the fit, held-out shapes included"
             if fitted
             else "estimate, before any fit",
@@ -189,13 +188,7 @@ def _constants(
 
 
 def _figure(value: float, dimension: str = "number", source: str = "") -> dict[str, Any]:
-    return {"value": _quantity(value, dimension), "source": source}
-
-
-def _quantity(value: float, dimension: str) -> float | str:
-    if dimension == "number":
-        return float(f"{value:.6g}")
-    return format_quantity(value, dimension, digits=6)
+    return {"value": quantity(value, dimension, 6), "source": source}
 
 
 def profile_hardware(data: Mapping[str, Any]) -> Hardware:

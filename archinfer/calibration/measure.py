@@ -89,10 +89,10 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FittedShapes(Record):
-    """Shapes that the constants were fitted to."""
+class Shapes(Record):
+    """Shapes that were timed, with what the constants predict: those fitted to, or held out."""
 
-    KEYS = ("points", "median_error", "spread")
+    KEYS = ("points", "median_error", "worst_error", "spread")
 
     points: tuple[Timing, ...]
     spread: float
@@ -103,24 +103,16 @@ class FittedShapes(Record):
         """median absolute error of their speeds"""
         return float(np.median([abs(p.error) for p in self.points]))
 
-
-@dataclass(frozen=True, slots=True, repr=False)
-class HeldoutShapes(Record):
-    """Shapes that the fit has not seen."""
-
-    KEYS = ("median_error", "worst_error", "points")
-
-    points: tuple[Timing, ...]
-
-    @property
-    def median_error(self) -> float:
-        """median absolute error of their speeds"""
-        return float(np.median([abs(p.error) for p in self.points]))
-
     @property
     def worst_error(self) -> float:
         """largest absolute error of any"""
         return max(abs(p.error) for p in self.points)
+
+    @classmethod
+    def unseen(cls, points: tuple[Timing, ...]) -> Shapes:
+        """Held-out shapes, with the root of their mean squared error as the spread."""
+        errors = np.log([1.0 + p.error for p in points])
+        return cls(points, float(np.sqrt(np.mean(errors**2))))
 
 
 @dataclass(frozen=True)
@@ -133,8 +125,8 @@ class Run:
     """Of one step, by shape."""
     fit: MachineFit
     """The constants."""
-    fitted: FittedShapes
-    heldout: HeldoutShapes
+    fitted: Shapes
+    heldout: Shapes
     spread: float
     """Standard deviation of log(time) about the fit, held-out shapes included."""
     rounds: int
@@ -252,13 +244,11 @@ def _fitted(timings: _Timings, design: Sequence[Point], settings: Settings) -> R
     held_points = [p for p in design if p.heldout]
     fit_s, held_s = ([seconds[p] for p in points] for points in (fit_points, held_points))
     fit = fit_machine(profile_hardware(profile_data(host)), fit_points, fit_s)
-    heldout = HeldoutShapes(predictions(fit.hardware, held_points, held_s))
+    heldout = Shapes.unseen(predictions(fit.hardware, held_points, held_s))
     check(heldout, _repeatability(timings), jitter)
     # What the constants do not explain, of shapes seen and unseen together.
-    errors = np.log([1.0 + p.error for p in heldout.points])
-    spread = float(
-        np.sqrt((fit.spread**2 * len(fit_points) + float(errors @ errors)) / len(design))
-    )
+    counts = [len(fit_points), len(held_points)]
+    spread = float(np.sqrt(np.average([fit.spread**2, heldout.spread**2], weights=counts)))
     note = {
         "command": settings.command,
         "observations": len(fit_points),
@@ -272,8 +262,8 @@ def _fitted(timings: _Timings, design: Sequence[Point], settings: Settings) -> R
         host,
         seconds,
         fit,
-        FittedShapes(predictions(hardware, fit_points, fit_s), fit.spread),
-        HeldoutShapes(predictions(hardware, held_points, held_s)),
+        Shapes(predictions(hardware, fit_points, fit_s), fit.spread),
+        Shapes.unseen(predictions(hardware, held_points, held_s)),
         spread,
         timings.rounds,
         jitter,
@@ -290,7 +280,7 @@ def _repeatability(timings: _Timings) -> float:
     return float(np.expm1(np.median([abs(np.log(one / other)) for one, other in halves])))
 
 
-def check(heldout: HeldoutShapes, repeatability: float, jitter: float) -> None:
+def check(heldout: Shapes, repeatability: float, jitter: float) -> None:
     """Refuse a fit that does not predict.
 
     Args:

@@ -9,21 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from archinfer.calibration.bench import Bench, low
+from archinfer.calibration.bench import Bench, low, rounds
 from archinfer.calibration.design import prefill_configs
 from archinfer.calibration.measure import PREFILL, Progress, Settings, silent
 from archinfer.calibration.moe.config import MoEConfig
 from archinfer.calibration.moe.decoder import PASS_TOKENS
+from archinfer.fitting.profile import rounded
 from archinfer.physics.workload import Traffic, flops
 from archinfer.record import Record
 
 PROMPTS = (512, 2048)
 """Tokens of the prompts that are timed."""
 ROUNDS_LEAST = 2
+
+
+_NUMBERS = ("efficiency", "log_sd", "product_efficiency", "product_log_sd")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -58,7 +63,7 @@ class Prompt(Record):
 class Prefill(Record):
     """Prompts and the matrix products in them, against the square matrix product."""
 
-    KEYS = ("efficiency", "log_sd", "prompts", "product_efficiency", "product_log_sd", "products")
+    KEYS = (*_NUMBERS, "prompts", "products")
 
     prompts: tuple[Prompt, ...]
     products: tuple[Product, ...]
@@ -90,36 +95,25 @@ class Prefill(Record):
             reached = [p.efficiency for p in self.prompts if p.routed is routed]
             if reached:
                 mean, log_sd = _geometric(reached)
-                value = {"value": _rounded(min(mean, 1.0)), "log_sd": _rounded(log_sd)}
+                value = {"value": rounded(min(mean, 1.0), 4), "log_sd": rounded(log_sd, 4)}
                 found[key] = value | {"source": f"measured by {source}"}
         return found
 
     def to_data(self, source: str) -> dict[str, Any]:
         """The profile's section `prefill`."""
         return {
-            "efficiency": _rounded(self.efficiency),
-            "log_sd": _rounded(self.log_sd),
-            "product_efficiency": _rounded(self.product_efficiency),
-            "product_log_sd": _rounded(self.product_log_sd),
+            **{key: rounded(getattr(self, key), 4) for key in _NUMBERS},
             "prompts": [
-                {"model": p.name, "tokens": p.prompt_tokens, "efficiency": _rounded(p.efficiency)}
+                {"model": p.name, "tokens": p.prompt_tokens, "efficiency": rounded(p.efficiency, 4)}
                 for p in self.prompts
             ],
             "products": [
-                {
-                    "tokens": p.tokens,
-                    "outputs": p.outputs,
-                    "inputs": p.inputs,
-                    "efficiency": _rounded(p.efficiency),
-                }
+                {k: getattr(p, k) for k in ("tokens", "outputs", "inputs")}
+                | {"efficiency": rounded(p.efficiency, 4)}
                 for p in self.products
             ],
             "source": source,
         }
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.4g}")
 
 
 def _geometric(values: list[float]) -> tuple[float, float]:
@@ -165,16 +159,12 @@ def measure_prefill(bench: Bench, settings: Settings, tell: Progress = silent) -
     prompts: dict[tuple[MoEConfig, int], list[float]] = {key: [] for key in asked}
     products: dict[tuple[int, int, int], list[float]] = {shape: [] for shape in shapes}
     peaks: list[float] = []
-    start, rounds, budget_s = bench.now(), 0, settings.prefill_s
-    while rounds < ROUNDS_LEAST or bench.now() - start < budget_s:
+    for _ in rounds(bench, settings.prefill_s, ROUNDS_LEAST, partial(tell, PREFILL)):
         for config, tokens in asked:
             prompts[config, tokens].append(bench.prefill_s(config, tokens, settings.seed))
         for shape in shapes:
             products[shape].append(1.0 / bench.product_flops_per_s(*shape))
         peaks.append(1.0 / bench.matmul_flops_per_s())
-        rounds += 1
-        spent = (bench.now() - start) / budget_s if budget_s > 0.0 else 1.0
-        tell(PREFILL, min(spent, rounds / ROUNDS_LEAST, 1.0))
     bench.free()
     peak = 1.0 / low(peaks)
     timed = [(*key, low(times)) for key, times in prompts.items()]

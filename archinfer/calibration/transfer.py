@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from archinfer.errors import FileError
+from archinfer.fitting.profile import rounded
 from archinfer.hardware.figures import Figure
 from archinfer.hardware.reading import read_profile
 from archinfer.models.family import COUNTED_KINDS
@@ -49,46 +50,26 @@ class Transferable:
     @property
     def rows(self) -> tuple[TransferRow, ...]:
         """Every figure, in words."""
+        hit = "distinct experts that several users' tokens hit; of a router with random weights"
+        counted = "counted chain of dependent reductions, with grouped-query attention"
+        least = "least spread of a speed about the cost model; a profile with more keeps its own"
+        read = "decode against reading; a profile states its own efficiency"
+        dense = "counted chain of a dense layer; the solver's family is a mixture of experts"
         return (
-            TransferRow(
-                "expert_evenness",
-                self.evenness,
-                True,
-                "distinct experts that several users' tokens hit; of a router with random weights",
-            ),
-            TransferRow(
-                "reductions_per_moe_layer",
-                float(self.chain_moe),
-                True,
-                "counted chain of dependent reductions, with grouped-query attention",
-            ),
-            TransferRow(
-                "model_error",
-                self.model_error,
-                True,
-                "least spread of a speed about the cost model; a profile with more keeps its own",
-            ),
-            TransferRow(
-                "bandwidth_fraction",
-                self.bandwidth_fraction,
-                False,
-                "decode against reading; a profile states its own efficiency",
-            ),
-            TransferRow(
-                "reductions_per_dense_layer",
-                float(self.chain_dense),
-                False,
-                "counted chain of a dense layer; the solver's family is a mixture of experts",
-            ),
+            TransferRow("expert_evenness", self.evenness, True, hit),
+            TransferRow("reductions_per_moe_layer", float(self.chain_moe), True, counted),
+            TransferRow("model_error", self.model_error, True, least),
+            TransferRow("bandwidth_fraction", self.bandwidth_fraction, False, read),
+            TransferRow("reductions_per_dense_layer", float(self.chain_dense), False, dense),
         )
 
     def to_data(self) -> dict[str, Any]:
         """The profile's section `calibration`."""
         return {
-            "evenness": float(f"{self.evenness:.6g}"),
+            "evenness": rounded(self.evenness, 6),
             "chain": {"dense": self.chain_dense, "moe": self.chain_moe},
-            "bandwidth_fraction": float(f"{self.bandwidth_fraction:.6g}"),
-            "model_error": float(f"{self.model_error:.6g}"),
+            "bandwidth_fraction": rounded(self.bandwidth_fraction, 6),
+            "model_error": rounded(self.model_error, 6),
             "source": self.source,
         }
 

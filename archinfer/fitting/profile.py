@@ -84,20 +84,20 @@ def profile_text(fit: Fit, cases: Sequence[Case], command: str, sources: dict[st
     law = fit.speculation
     if law is not None:
         data["speculation"] = {
-            "acceptance": _rounded(law.acceptance),
-            "acceptance_logit_sd": _rounded(law.acceptance_logit_sd),
+            "acceptance": rounded(law.acceptance),
+            "acceptance_logit_sd": rounded(law.acceptance_logit_sd),
             "draft_time": {
-                "value": units.format_quantity(law.draft_time_s, "seconds", digits=_DIGITS),
-                "log_sd": _rounded(law.draft_time_log_sd),
+                "value": quantity(law.draft_time_s, "seconds"),
+                "log_sd": rounded(law.draft_time_log_sd),
                 "source": made,
             },
-            "probability": _rounded(law.probability),
-            "spread": _rounded(law.spread_log_sd),
+            "probability": rounded(law.probability),
+            "spread": rounded(law.spread_log_sd),
             "source": made,
         }
     if fit.software:
         data["software"] = {
-            name: {"fixed_time_factor": _rounded(factor, 4), "log_sd": _rounded(sd), "source": made}
+            name: {"fixed_time_factor": rounded(factor, 4), "log_sd": rounded(sd), "source": made}
             for name, factor, sd in fit.software
         }
     data["fit"] = {"command": command, "observations": len(cases)}
@@ -121,8 +121,8 @@ def _put_constants(data: dict[str, Any], fit: Fit, made: str, sources: Mapping[s
         old = at.get(place[-1], {})
         before = sources.get(name)
         new = {
-            "value": _quantity(name, value),
-            "log_sd": _rounded(fit.sd(name)),
+            "value": quantity(value, KEYS[name].dimension),
+            "log_sd": rounded(fit.sd(name)),
             "source": f"{made}; before: {before}" if before else made,
         }
         at[place[-1]] = new | ({"note": old["note"]} if "note" in old else {})
@@ -131,7 +131,7 @@ def _put_constants(data: dict[str, Any], fit: Fit, made: str, sources: Mapping[s
 def _error_and_gain(fit: Fit, cases: Sequence[Case], made: str) -> dict[str, Any]:
     entries: dict[str, Any] = {
         "model_error": {
-            "value": _rounded(fit.noise_log_sd),
+            "value": rounded(fit.noise_log_sd),
             "source": f"{made}; spread of speeds that the constants do not explain",
         }
     }
@@ -139,7 +139,7 @@ def _error_and_gain(fit: Fit, cases: Sequence[Case], made: str) -> dict[str, Any
     if gains is not None:
         entries["accepted_tokens_per_pass"] = {
             "low": 1,
-            "high": _rounded(max(gains[1], 1.0), 2),
+            "high": rounded(max(gains[1], 1.0), 2),
             "source": (
                 f"{made}; none without speculation, {gains[0]:.2g} to {gains[1]:.2g} net of "
                 "drafting and verifying over these models with it"
@@ -148,15 +148,16 @@ def _error_and_gain(fit: Fit, cases: Sequence[Case], made: str) -> dict[str, Any
     return entries
 
 
-def _rounded(value: float, digits: int = 3) -> float:
+def rounded(value: float, digits: int = 3) -> float:
+    """A number with so many digits."""
     return float(f"{value:.{digits}g}")
 
 
-def _quantity(key: str, value: float) -> str | float:
-    dimension = KEYS[key].dimension
+def quantity(value: float, dimension: str, digits: int = _DIGITS) -> str | float:
+    """A figure as a profile states it: with its unit, or a number."""
     if dimension == "number":
-        return _rounded(value, _DIGITS)
-    return units.format_quantity(value, dimension, digits=_DIGITS)
+        return rounded(value, digits)
+    return units.format_quantity(value, dimension, digits=digits)
 
 
 def yaml_text(header: str, data: Mapping[str, Any]) -> str:
