@@ -77,10 +77,19 @@ def gain(low: float, high: float) -> str:
     return f"{span(low, high)} accepted token{'' if low == high == 1 else 's'} a pass"
 
 
-def change(ratio: float) -> str:
-    """A relative change in whole percent with its sign; none for zero."""
-    percent = round(100.0 * ratio) if math.isfinite(ratio) else 0
-    return f"{percent:+d} %" if percent else "0 %"
+def change(ratio: float, digits: int = 0) -> str:
+    """A relative change in percent with its sign; none for zero."""
+    shown = round(100.0 * ratio, digits) if math.isfinite(ratio) else 0.0
+    return f"{shown:+,.{digits}f} %" if shown else f"{0.0:.{digits}f} %"
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """A share in percent with so many decimals: `84 %`.
+
+    >>> percent(0.843), percent(0.897, 1)
+    ('84 %', '89.7 %')
+    """
+    return f"{100.0 * share:,.{digits}f} %"
 
 
 def listed(words: Sequence[str]) -> str:

@@ -26,6 +26,7 @@ from archinfer.physics.terms import TERMS, TokenTime
 from archinfer.physics.workload import Workload
 from archinfer.record import As, Ends, Nullable, Quantiles, Record
 from archinfer.units import format_quantity
+from archinfer.words import percent
 
 TERM_TEXTS = {
     "weights": "reading and multiplying the active weights",
@@ -315,7 +316,7 @@ class Prediction(Record):
         node = self.hardware.node
         if name in TERM_TEXTS:
             share = float(getattr(self.time, name)) / float(self.time.total)
-            return f"{TERM_TEXTS[name]}; {share:.0%} of the time of a pass"
+            return f"{TERM_TEXTS[name]}; {percent(share)} of the time of a pass"
         there = f"{int(self.nodes):,} {node}{'' if self.nodes == 1 else 's'}"
         if name == LIMITS[2]:
             return f"the mapping takes {int(self.nodes_used):,} {node}s; there are {there}"

@@ -14,6 +14,7 @@ from archinfer.models.architecture import Architecture
 from archinfer.models.configfile import read_json_object
 from archinfer.models.huggingface import from_config
 from archinfer.models.tensors import by_total, index_total, measured, read_safetensors
+from archinfer.words import percent
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
@@ -178,7 +179,7 @@ def _compared(by_config: Architecture, found: Architecture) -> Architecture:
     if abs(off) <= _TOLD:
         return found
     said = (
-        f"the checkpoint's tensors take {stored / 1e9:,.4g} GB, {abs(off):.1%} "
+        f"the checkpoint's tensors take {stored / 1e9:,.4g} GB, {percent(abs(off), 1)} "
         f"{'more' if off > 0 else 'less'} than the {expected / 1e9:,.4g} GB of its config; the "
         "tensors are believed"
     )

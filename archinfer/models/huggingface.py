@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -138,7 +139,7 @@ def from_config(config: Mapping[str, Any], source: str = "config") -> Architectu
 
     Args:
         config: the parsed object, as its maker wrote it.
-        source: what to call it in messages, and its name where it states none.
+        source: what to call it in messages, and its name unless `solve --emit` gave one.
 
     Returns:
         An architecture whose `warnings` say what was assumed and whose `notes` say what was
@@ -172,6 +173,13 @@ def from_config(config: Mapping[str, Any], source: str = "config") -> Architectu
         ) from None
 
 
+def _emitted_name(config: Mapping[str, Any]) -> str:
+    """What `archinfer solve --emit` calls a config that it wrote; "" for any other."""
+    mark = config.get("_archinfer")
+    name = mark.get("name") if isinstance(mark, Mapping) else None
+    return name if isinstance(name, str) and re.fullmatch(r"[\w.-]{1,60}", name) else ""
+
+
 def _architecture(
     keys: ConfigKeys,
     reading: Reading,
@@ -194,7 +202,7 @@ def _architecture(
     kinds = [{p.component for p in b.pieces(reading.hidden)} - {"norm"} for b in reading.layers]
     layers, stored = store(recipe, reading.layers, reading.hidden, outside, reading.tied)
     return Architecture(
-        name=source,
+        name=_emitted_name(keys.data) or source,
         blocks=group_layers(layers),
         hidden_size=reading.hidden,
         vocab_size=reading.vocab,

@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from archinfer.models.formats import weight_format
 from archinfer.report import document as doc
 from archinfer.report.predict_chart import time_panel
-from archinfer.report.predict_model import time_table
+from archinfer.report.predict_model import FULL, time_table
 from archinfer.solver.answer import Answer
 from archinfer.solver.designs import Design, rounded
-from archinfer.words import capital, compact, counted, seconds, span, speeds
+from archinfer.words import capital, compact, counted, listed, percent, seconds, span, speeds
 
 COLUMNS = (
     "total_params", "active_params", "layers", "nodes", "hidden_size", "experts",
@@ -46,19 +47,20 @@ def architectures(answer: Answer) -> Iterator[doc.Block]:
         f"Architectures (experts: used/routed; needs: accepted tokens a pass{_rounding(answer)})"
     )
     rows = [_design(d) for d in designs]
-    drop = ("hidden", "memory")
+    drop = ("hidden", "memory", "experts", "bottleneck", "weights", "nodes", "needs")
     # Of an observed speed the probabilities say it first.
     where = doc.ALL if answer.posterior is None else doc.EXPLAIN | doc.PAGE | doc.MARKDOWN
     yield doc.Table(title, headings, rows, "rrrrrrlrrrl", where, drop=drop, sortable=True)
-    note = _needs(answer)
-    if note:
-        yield doc.Paragraph(f"{capital(note)}.", where=where)
+    notes = [*_needs(answer), *_memory(answer)]
+    if notes:
+        yield doc.Paragraph(" ".join(f"{capital(note)}." for note in notes), where=where)
 
 
 def _design(d: Design) -> Sequence[str | doc.Cell]:
     moe, arch = d.moe, d.architecture
     # Nodes, and where they share layers how.
     group = round(float(d.mapping.tensor_parallel))
+    needs = f"{d.accepted_needed:.2f}" if d.accepted_needed > 1.0 else "none"
     shared = "" if group == 1 else f" (tp {group:,})"
     return (
         doc.number(d.total_params, compact(d.total_params)),
@@ -69,7 +71,7 @@ def _design(d: Design) -> Sequence[str | doc.Cell]:
         doc.number(moe.experts, f"{moe.top_k}/{moe.experts}") if moe else doc.number(0, "dense"),
         d.weights,
         doc.number(d.speed[1], speeds(*d.speed)),
-        doc.number(d.accepted_needed, f"{d.accepted_needed:.2f}"),
+        doc.number(d.accepted_needed, needs),
         doc.number(d.memory_bytes, f"{d.memory_bytes / 1e12:.3g} TB"),
         d.bottleneck,
     )
@@ -85,29 +87,45 @@ def _rounding(answer: Answer) -> str:
     return f"; within {off:.2g} % of the {' and '.join(single)} parameters asked"
 
 
-def _needs(answer: Answer) -> str:
+WIDE = 15.0
+"""Bits from which a format is a wide one."""
+
+
+def _memory(answer: Answer) -> Iterator[str]:
+    """Which designs fill their memory, and which formats save nothing else."""
+    hardware = answer.question.hardware
+    full = [compact(d.total_params) for d in answer.architectures if d.memory_fraction > FULL]
+    if full:
+        yield f"filled above {percent(FULL)} of the memory: {listed(list(dict.fromkeys(full)))}"
+    narrow = [w for w in answer.question.weights if weight_format(w).bits < WIDE]
+    if narrow and hardware.spatial and not {"fp8", "fp4"} & dict(hardware.peaks_flops).keys():
+        yield f"weights in {listed(narrow)} save memory, no cycles on this machine"
+
+
+def _needs(answer: Answer) -> Iterator[str]:
     """Why architectures are listed that need more or fewer accepted tokens than were allowed."""
     q = answer.question
     low, high = q.speculation
     if not q.observed or q.ceiling:
-        return ""
+        return
     slow, fast = q.softwares[0][1], q.softwares[-1][1]
 
     def all_within(low: float, high: float) -> bool:
         return all(low <= d.accepted_needed <= high for d in answer.architectures)
 
     if all_within(low, high):
-        return ""
+        return
     if slow == fast == 1.0:
-        return (
+        yield (
             f"where needs lies outside {span(low, high)}, the middle of the predicted speeds "
             "misses the one observed; their 90 % interval still reaches it"
         )
+        return
     text = (
         "tokens/s and needs are those of the usual software; where needs lies outside "
         f"{span(low, high)}, other software makes up the difference"
     )
-    return f"{text}, or the spread of the speeds"
+    yield f"{text}, or the spread of the speeds"
 
 
 def one_pass(answer: Answer) -> Iterator[doc.Block]:

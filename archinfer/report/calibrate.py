@@ -11,7 +11,7 @@ from archinfer.calibration.fit import Coefficient, Timing
 from archinfer.report import document as doc
 from archinfer.report.measured import calibrate_chart
 from archinfer.units import format_quantity
-from archinfer.words import QUANTITIES, seconds
+from archinfer.words import QUANTITIES, change, percent, seconds
 
 JITTER = 0.3
 """Share by which a median step may be slower than the fastest ones before it is mentioned."""
@@ -35,7 +35,7 @@ def _show(name: str, value: float) -> str:
     if name.startswith("seconds"):
         # Times of a single byte are far below a nanosecond.
         return f"{value * 1e12:.3g} ps" if value < 1e-9 else seconds(value)
-    return f"{value:.1%}"
+    return percent(value, 1)
 
 
 def _coefficient(name: str, c: Coefficient) -> Sequence[str]:
@@ -47,7 +47,7 @@ def _point(p: Timing) -> Sequence[str]:
         p.point.name,
         f"{p.measured_tokens_per_s:,.4g}",
         f"{p.predicted_tokens_per_s:,.4g}",
-        f"{p.error:+.1%}",
+        change(p.error, 1),
     ]
 
 
@@ -80,7 +80,7 @@ def _lead(found: Calibration) -> Iterator[tuple[str, str]]:
     yield (
         "How sure",
         f"Shapes that the fit has not seen are predicted with a median error of "
-        f"{held.median_error:.1%}, {held.worst_error:.1%} at worst.",
+        f"{percent(held.median_error, 1)}, {percent(held.worst_error, 1)} at worst.",
     )
     yield "Stays here", "Seconds per byte, FLOP, layer, expert call and token."
     used = [r.text.partition("; ")[0] for r in found.transferable.rows if r.used]
@@ -112,11 +112,11 @@ def tables(found: Calibration) -> Iterator[doc.Table]:
     yield table(title, ["batch", "counted", "even routing"], batches, "rrr")
     headings = ["what", "tokens", "tokens/s", "of the peak"]
     prompts: list[Sequence[str]] = [
-        (p.name, f"{p.prompt_tokens:,}", f"{p.tokens_per_s:,.4g}", f"{p.efficiency:.0%}")
+        (p.name, f"{p.prompt_tokens:,}", f"{p.tokens_per_s:,.4g}", percent(p.efficiency))
         for p in found.prefill.prompts
     ]
     products: list[Sequence[str]] = [
-        (f"product with {p.outputs:,} x {p.inputs:,}", f"{p.tokens}", "", f"{p.efficiency:.0%}")
+        (f"product with {p.outputs:,} x {p.inputs:,}", f"{p.tokens}", "", percent(p.efficiency))
         for p in found.prefill.products
     ]
     yield table("Prompts, and the matrix products in them", headings, prompts + products, "lrrr")
@@ -136,9 +136,9 @@ def _blind_rows(blind: BlindTest) -> list[Sequence[str]]:
     return [
         (
             label,
-            f"{s.coverage_region:.0%}",
+            percent(s.coverage_region),
             f"x {s.region_width:.3g}",
-            f"{s.coverage90:.0%}",
+            percent(s.coverage90),
             f"x {s.median_width:.3g}",
             f"x {s.prior_width:.3g}",
             f"{s.information_bits:.2f}",
@@ -158,16 +158,18 @@ def sentences(found: Calibration) -> list[str]:
     return [
         f"{host.cpu}, {host.cores} cores; on {host.on_threads} it reads at {read}, multiplies "
         f"float32 matrices at {multiply}.",
-        f"Decode with {active} of active weights runs at {bandwidth.fraction:.1%} of "
+        f"Decode with {active} of active weights runs at {percent(bandwidth.fraction, 1)} of "
         "the read bandwidth measured in turns with it"
         + ("; the full run takes about 1 GB" if found.settings.quick else "")
         + (
-            f" (other programs ran meanwhile: the median step took {bandwidth.jitter:.0%} more)."
+            f" (other programs ran meanwhile: the median step took {percent(bandwidth.jitter)} "
+            "more)."
             if bandwidth.jitter > JITTER
             else "."
         ),
-        f"Held-out shapes: median error {held.median_error:.1%}, worst {held.worst_error:.1%}; "
-        f"{run.rounds} rounds; the median of repeated steps is {run.jitter:.0%} above the "
+        f"Held-out shapes: median error {percent(held.median_error, 1)}, "
+        f"worst {percent(held.worst_error, 1)}; "
+        f"{run.rounds} rounds; the median of repeated steps is {percent(run.jitter)} above the "
         "5 % quantile that counts.",
         _range(found),
         "Seconds per byte, FLOP, layer, expert call and token stay on this machine.",
@@ -191,7 +193,8 @@ def _blind_sentences(blind: BlindTest) -> list[str]:
     if loose:
         said += f"; not {' nor '.join(loose)}"
     return [
-        f"Blind test: {blind.coverage_region:.0%} of the models lie in the solver's region. {said}."
+        f"Blind test: {percent(blind.coverage_region)} of the models lie in the solver's "
+        f"region. {said}."
         " A machine that is bound by memory bandwidth reads the active parameters and waits once "
         "a layer; the experts that a token does not use cost it nothing, so what is said of the "
         "total comes from the prior.",

@@ -10,7 +10,7 @@ from archinfer.forward.compare import Entry
 from archinfer.forward.deployments import Pareto
 from archinfer.report import document as doc
 from archinfer.report.pareto import answer, best
-from archinfer.words import compact, counted, gain, load, speed, speeds
+from archinfer.words import compact, counted, gain, load, percent, speed, speeds
 
 FEW = 4
 """Most machines whose software and overlaps are named one by one under the table."""
@@ -33,6 +33,7 @@ HEADINGS = (
     "ceiling", "on", "set by",
 )  # fmt: skip
 ALIGN = "llrrrlrrrrl"
+DROP = ("tp x pp", "on", "kW", "full", "set by", "bottleneck", "ceiling", "nodes")
 
 FEWEST = "Nodes: the fewest that hold the model, of GPUs 1, 2, 4, 8 or whole domains"
 
@@ -55,7 +56,8 @@ def document(entries: list[Entry], plans: Sequence[Pareto] = ()) -> doc.Document
     for model in dict.fromkeys(e.model for e in entries):
         mine = [e for e in entries if e.model == model]
         rows = [_cells(e)[1:] for e in mine]
-        blocks.append(doc.Table(_title(mine[0]), HEADINGS[1:], rows, ALIGN[1:], doc.SHOWN))
+        title = _title(mine[0])
+        blocks.append(doc.Table(title, HEADINGS[1:], rows, ALIGN[1:], drop=DROP))
     blocks.append(doc.Paragraph(_reading(entries[0])))
     for plan in plans:
         blocks += [doc.Paragraph(f"{plan.model}: {answer(plan)}", "strong", doc.ALL), *best(plan)]
@@ -84,7 +86,9 @@ def _throughput(entries: list[Entry]) -> doc.Table:
         "constants",
     )  # fmt: skip
     title = "Output tokens/s, cost and energy on these nodes"
-    return doc.Table(title, headings, [row(e) for e in entries], "llrrrrrrl", doc.ALL)
+    drop = ("constants", "nodes", "J/token", "a user", "all users", "a node")
+    rows = [row(e) for e in entries]
+    return doc.Table(title, headings, rows, "llrrrrrrl", doc.ALL, drop=drop)
 
 
 def _title(entry: Entry) -> str:
@@ -102,7 +106,7 @@ def _cells(entry: Entry) -> list[str | doc.Cell]:
     ceiling: list[str] = ["none", "-", "-"]
     if c is not None:
         share = float(getattr(c.time, c.bottleneck)) / float(c.time.total)
-        ceiling = [compact(c.tokens_per_s[1]), f"{c.nodes:,}", f"{c.bottleneck} {share:.0%}"]
+        ceiling = [compact(c.tokens_per_s[1]), f"{c.nodes:,}", f"{c.bottleneck} {percent(share)}"]
     layout = f"{int(p.mapping.tensor_parallel)}x{int(p.mapping.stages(p.shape.layers))}"
     power = compact(float(entry.power_w) / 1e3)
     return [
@@ -113,7 +117,7 @@ def _cells(entry: Entry) -> list[str | doc.Cell]:
         speeds(*(float(v) for v in p.speed)) if fits else "does not fit",
         p.bottleneck,
         power if fits else "-",
-        f"{float(p.memory_fraction):.0%}" if fits else "-",
+        percent(float(p.memory_fraction)) if fits else "-",
         *ceiling,
     ]
 

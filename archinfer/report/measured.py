@@ -12,7 +12,7 @@ from archinfer.calibration.fit import Timing
 from archinfer.errors import InputError
 from archinfer.fitting.validation import PublishedSpeed, Validation
 from archinfer.report import chart
-from archinfer.words import compact
+from archinfer.words import compact, percent
 
 NAMED = 4
 GIGA = 1e9
@@ -144,8 +144,8 @@ def calibrate_chart(found: Calibration) -> chart.Chart:
         f"archinfer, {found.run.rounds} rounds. Lines of the roofline: reading and matrix "
         "multiplication as measured here."
     )
-    error = 100 * found.run.heldout.median_error
-    title = f"Calibration: median error of held-out shapes {error:.1f} %"
+    error = found.run.heldout.median_error
+    title = f"Calibration: median error of held-out shapes {percent(error, 1)}"
     panels = (_measured(found), _residuals(found), _roofline(found))
     return chart.Chart(title, (panels,), caption, (1.0, 1.0, 1.0))
 
@@ -239,7 +239,7 @@ def _roofline(found: Calibration) -> chart.Panel:
     return chart.Panel(
         "Roofline with the measured shapes",
         f"Reads at {read:.3g} GB/s and {peak:.3g} GFLOP/s bound the speed; the "
-        f"measured shape nearest to the roof reaches {share:.0%} of it.",
+        f"measured shape nearest to the roof reaches {percent(share)} of it.",
         x,
         y,
         (line, *series),

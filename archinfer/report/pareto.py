@@ -11,7 +11,7 @@ from archinfer.hardware.profile import Hardware
 from archinfer.report import chart
 from archinfer.report import document as doc
 from archinfer.units import format_quantity
-from archinfer.words import counted, listed, seconds, speed, speeds
+from archinfer.words import change, counted, listed, percent, seconds, speed, speeds
 
 COLUMNS = (
     "hardware", "weights", "nodes", "copies", "tensor_parallel=mapping.tensor_parallel",
@@ -29,7 +29,10 @@ HEADINGS = (
     "first token", "$/M out", "$/M all", "J/token", "W a node", "limit",
 )  # fmt: skip
 ALIGN = "lllrrrrrrrrrl"
-DROP = ("weights", "$/M all", "W a node", "mapping")
+DROP = (
+    "weights", "$/M all", "W a node", "mapping", "limit", "J/token", "first token", "$/M out",
+    "users",
+)  # fmt: skip
 FEW = 8
 """Deployments of a front that a terminal shows."""
 
@@ -74,7 +77,7 @@ def _asked(plan: Plan) -> str:
     if plan.max_dollars_per_million_output_tokens is not None:
         parts.append(f"at most ${plan.max_dollars_per_million_output_tokens:g} a million out")
     if plan.aims and plan.confidence != 0.5:
-        parts.append(f"with a probability of {plan.confidence:.0%}")
+        parts.append(f"with a probability of {percent(plan.confidence)}")
     return "; ".join(parts) + "."
 
 
@@ -98,7 +101,7 @@ def _does(c: Choice) -> str:
     first = c.time_to_first_token_s.p50
     parts = [f"{speeds(*c.tokens_per_s_per_user)} tokens/s for each of {counted(c.users, 'user')}"]
     if not math.isnan(c.chance):
-        parts[0] += f" (target met with a probability of {c.chance:.0%})"
+        parts[0] += f" (target met with a probability of {percent(c.chance)})"
     parts.append("first token not known" if math.isnan(first) else f"first token {seconds(first)}")
     if not math.isnan(c.dollars_per_million_output_tokens):
         parts.append(f"${_money(c.dollars_per_million_output_tokens)} a million output tokens")
@@ -121,7 +124,7 @@ def answer(found: Pareto) -> str:
 
 
 def _help(found: Pareto) -> doc.Table:
-    rows = [(c.text, doc.number(c.gain, f"{c.gain:+.0%}")) for c in found.what_would_help[:5]]
+    rows = [(c.text, doc.number(c.gain, change(c.gain))) for c in found.what_would_help[:5]]
     return doc.Table("What would help the nearest", ("", "speed"), rows, "pr", doc.ALL)
 
 
@@ -201,9 +204,10 @@ def _reading(found: Pareto) -> str:
     prices = "; ".join(_price(f.hardware) for f in found.machines)
     return (
         f"Prices of a node: {prices} (sources: archinfer hardware show NAME); nodes in use "
-        f"{plan.utilisation:.0%} of the time. $/M out: for a million output tokens, their prompts "
-        f"included; $/M all: the same over prompts and answers at {plan.prompt_tokens:,} to "
-        f"{plan.output_tokens:,}. J/token: energy of an output token from idle power and that "
+        f"{percent(plan.utilisation)} of the time. $/M out: for a million output tokens, "
+        "their prompts included; $/M all: the same over prompts and answers at "
+        f"{plan.prompt_tokens:,} to {plan.output_tokens:,}. J/token: energy of an output token "
+        "from idle power and that "
         "of bytes and FLOPs, without the rest of the servers; (nameplate): from the most that a "
         "node with its share of the system draws. Speeds are 5 % < 50 % < 95 %."
     )

@@ -63,14 +63,15 @@ def blocks(posterior: Posterior, comparisons: Sequence[Comparison]) -> Iterator[
 
 
 def _found(posterior: Posterior) -> Iterator[doc.Block]:
-    drop = ("25 %", "75 %", "nodes")
+    drop = ("25 %", "75 %", "nodes", "speed", "bits")
     yield doc.Table(
         TITLE, HEADINGS, _rows(posterior), "prrrrrrrrl", doc.ALL, titled=doc.ALL, drop=drop
     )
     if len(posterior.modes) > 1:
         title = MODES_TITLE.format(posterior.question.hardware.node)
         rows = _modes(posterior)
-        yield doc.Table(title, MODES_HEADINGS, rows, "prrrrr", doc.ALL, titled=doc.ALL)
+        drop = MODES_HEADINGS[:2:-1]
+        yield doc.Table(title, MODES_HEADINGS, rows, "prrrrr", doc.ALL, titled=doc.ALL, drop=drop)
     yield doc.Paragraph(likeliest_text(posterior), where=FULL)
     yield doc.Later(lambda: _rests_on(posterior), FULL)
     yield doc.Paragraph(nuisance_text(posterior), where=FULL, tight=True)

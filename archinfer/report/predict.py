@@ -22,7 +22,7 @@ from archinfer.report.predict_model import (
     time_table,
 )
 from archinfer.report.sources import provenance
-from archinfer.words import compact, counted, gain, load, seconds, size, speed, speeds
+from archinfer.words import compact, counted, gain, load, percent, seconds, size, speed, speeds
 
 
 def record(rows: list[Row], hardware: Hardware, overrides: tuple[str, ...]) -> Predictions:
@@ -153,18 +153,23 @@ def _in_short(rows: list[Row], fitting: list[Row]) -> list[doc.Block]:
     return [table, *_how_sure(fitting), *lost]
 
 
+HEADINGS = (
+    "model", "total", "active", "layers", "weights", "nodes", "least", "tokens/s 5<50<95 %",
+    "plain", "memory", "full", "limit",
+)  # fmt: skip
+DROP = (
+    "memory", "full", "layers", "weights", "least", "limit", "plain", "total", "nodes", "active",
+)  # fmt: skip
+
+
 def _table(rows: list[Row], where: doc.Where) -> doc.Table:
-    headings = (
-        "model", "total", "active", "layers", "weights", "nodes", "least", "tokens/s 5<50<95 %",
-        "plain", "memory", "full", "limit",
-    )  # fmt: skip
     return doc.Table(
         "least: fewest nodes; plain: without speculation; full: the fullest node",
-        headings,
+        HEADINGS,
         [_cells(row) for row in rows],
         "lrrrlrrrrrrl",
         where,
-        drop=("memory", "full", "layers", "weights", "least"),
+        drop=DROP,
         sortable=len(rows) > 1,
     )
 
@@ -185,7 +190,7 @@ def _cells(row: Row) -> list[str | doc.Cell]:
         doc.number(middle, speeds(*row.speed) if p.fits else "does not fit"),
         doc.number(plain, f"{plain:,.0f}" if p.fits else "-"),
         doc.number(float(p.memory.total), size(float(p.memory.total))),
-        doc.number(float(p.memory_fraction), f"{float(p.memory_fraction):.0%}"),
+        doc.number(float(p.memory_fraction), percent(float(p.memory_fraction))),
         p.bottleneck,
     ]
 

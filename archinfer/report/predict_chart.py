@@ -12,7 +12,7 @@ from archinfer.forward.prediction import Prediction
 from archinfer.physics.terms import TERMS
 from archinfer.report import chart
 from archinfer.report.sources import caption
-from archinfer.words import compact, counted, gain, seconds
+from archinfer.words import compact, counted, gain, percent, seconds
 
 TERM_STYLES = {
     "weights": ("blue", ""),
@@ -81,10 +81,10 @@ def time_panel(title: str, time_s: dict[str, float]) -> chart.Panel:
         end=[*(scale * s for s in starts[1:]), scale * total],
         colours=[*(TERM_STYLES[t][0] for t, _ in terms), "grey"],
         hatches=[*(TERM_STYLES[t][1] for t, _ in terms), ""],
-        texts=[f"{scale * v:.3g} {unit}, {v / total:.0%}" for _, v in terms]
+        texts=[f"{scale * v:.3g} {unit}, {percent(v / total)}" for _, v in terms]
         + [f"{scale * total:.3g} {unit}"],
     )
-    words = ", ".join(f"{t} {micro(v)} ({v / total:.0%})" for t, v in terms)
+    words = ", ".join(f"{t} {micro(v)} ({percent(v / total)})" for t, v in terms)
     return chart.Panel(
         title,
         f"One pass takes {micro(total)}: {words}.",

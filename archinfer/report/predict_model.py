@@ -10,7 +10,10 @@ from archinfer.forward.depths import DepthRange
 from archinfer.forward.prediction import TERM_TEXTS, Change, Prediction
 from archinfer.models.architecture import Architecture
 from archinfer.report import document as doc
-from archinfer.words import compact, counted, seconds, size, span, speeds
+from archinfer.words import change, compact, counted, percent, seconds, size, span, speeds
+
+FULL = 0.95
+"""Share of the usable memory from which a node is said to be full."""
 
 CHANGES_SHOWN = 5
 DEPTHS_SHOWN = 7
@@ -177,8 +180,9 @@ def _memory(p: Prediction) -> str:
         copies = f" (with the copies on the nodes that share a layer: {size(held)})"
     return (
         f"Memory: weights {size(float(m.weights))}, KV cache {size(float(m.kv))}{copies}, "
-        f"buffers {size(float(m.other))}; {float(p.memory_fraction):.0%} of what "
-        f"the fullest {p.hardware.node} has."
+        f"buffers {size(float(m.other))}; {percent(float(p.memory_fraction))} of what "
+        f"the fullest {p.hardware.node} has"
+        f"{', so hardly anything is left' if FULL < p.memory_fraction <= 1.0 else ''}."
     )
 
 
@@ -213,7 +217,8 @@ def _by_depth(depths: DepthRange, where: doc.Where) -> doc.Table:
         for p in (depths.predictions[i] for i in picked)
     ]
     headings = ("layers", "hidden", "nodes", "least", "tokens/s 5<50<95 %", "plain", "limit")
-    return doc.Table("By number of layers", headings, rows, "rrrrrrl", where)
+    drop = ("hidden", "least", "nodes", "limit", "plain")
+    return doc.Table("By number of layers", headings, rows, "rrrrrrl", where, drop=drop)
 
 
 def time_table(title: str, time_s: dict[str, float], where: doc.Where = doc.SHOWN) -> doc.Table:
@@ -229,7 +234,7 @@ def time_table(title: str, time_s: dict[str, float], where: doc.Where = doc.SHOW
         (
             term,
             doc.number(s, seconds(s)),
-            f"{s / total:.1%}",
+            percent(s / total, 1),
             doc.number(s / total, ""),
             TERM_TEXTS[term],
         )
@@ -246,7 +251,7 @@ def changes(p: Prediction, where: doc.Where) -> Iterator[doc.Block]:
         return
 
     def row(c: Change) -> Sequence[str | doc.Cell]:
-        gained = [doc.number(c.gain, f"{c.gain:+.0%}")] if p.fits else []
+        gained = [doc.number(c.gain, change(c.gain))] if p.fits else []
         return [c.text, *gained, doc.number(c.tokens_per_s, f"{c.tokens_per_s:,.0f}")]
 
     rows = [row(c) for c in found]

@@ -12,7 +12,7 @@ from archinfer.report import document as doc
 from archinfer.report.predict import COLUMNS, assumptions
 from archinfer.report.predict_model import Row, about
 from archinfer.report.sources import caption
-from archinfer.words import compact, counted, speed, speeds
+from archinfer.words import compact, counted, percent, speed, speeds
 
 SWEEP_COLUMNS = (
     *COLUMNS[:2], "context_tokens", "concurrency", *COLUMNS[2:],
@@ -24,6 +24,10 @@ SWEEP_COLUMNS = (
 HEADINGS = (
     "context", "users", "nodes", "tokens/s a user 5<50<95 %", "all users", "a node", "$/M out",
     "J/token", "full", "up to users", "up to context", "limit",
+)  # fmt: skip
+
+DROP = (
+    "a node", "full", "J/token", "limit", "up to context", "up to users", "$/M out", "nodes",
 )  # fmt: skip
 
 
@@ -46,7 +50,7 @@ def document(rows: Sequence[Row], overrides: tuple[str, ...]) -> doc.Document:
         table = doc.Table(
             title, HEADINGS, [_cells(row) for row in mine], "rrrrrrrrrrrl", doc.ALL,
             doc.ALL | doc.EXPLAIN,
-            drop=("a node", "full", "J/token"), sortable=True,
+            drop=DROP, sortable=True,
         )  # fmt: skip
         blocks += [doc.Paragraph(about(mine[0]), where=doc.PAGE), table]
     pictures = doc.Later(lambda: [doc.Pictures(sweep_chart(rows).panels, "picture")])
@@ -68,7 +72,7 @@ def _cells(row: Row) -> list[str | doc.Cell]:
         doc.number(whole / used, speed(whole / used) if fits else "-"),
         _figure(p.dollars_per_million_output_tokens),
         _figure(p.joules_per_token),
-        doc.number(float(p.memory_fraction), f"{float(p.memory_fraction):.0%}"),
+        doc.number(float(p.memory_fraction), percent(float(p.memory_fraction))),
         doc.number(room.users, f"{room.users:,}"),
         longest,
         p.bottleneck,

@@ -208,7 +208,7 @@ def _print_columns(
 
 
 def _print_paragraphs(console: Console, columns: Sequence[_Column]) -> None:
-    """Each row as words: its first cell, then every heading with its value."""
+    """Each row as words: its first cell, then every value, each after its heading."""
     first, *rest = columns
     for i, name in enumerate(first.cells):
         pairs = [
@@ -216,7 +216,8 @@ def _print_paragraphs(console: Console, columns: Sequence[_Column]) -> None:
             for c in rest
             if c.cells[i].plain
         ]
-        console.print(Text(f"{name.plain}: {'; '.join(pairs)}"))
+        named = f"{first.heading} {name.plain}".strip()
+        console.print(Text(f"{named}: {'; '.join(pairs)}"))
 
 
 def unicode_ok() -> bool:
@@ -258,7 +259,8 @@ def map_rows(block: doc.TextMap, letters: Sequence[str], width: int, height: int
     """
     finite = [v for ends in (*block.high, *block.low) for v in ends if v == v and v > 0]
     low, high = math.log10(min(finite)), math.log10(max(finite))
-    low, high = math.floor(low * 2) / 2, math.ceil(high * 4) / 4
+    # The first row is the highest end, the last one the lowest.
+    step = (high - low) / (height - 1)
     held = _cells_of(block.x, width)
 
     def letter(value: float, here: Sequence[int]) -> str:
@@ -266,13 +268,14 @@ def map_rows(block: doc.TextMap, letters: Sequence[str], width: int, height: int
             mark
             for mark, tops, bottoms in zip(letters, block.high, block.low, strict=True)
             for j in here
-            if tops[j] == tops[j] and math.log10(bottoms[j]) <= value <= math.log10(tops[j])
+            if tops[j] == tops[j]
+            and math.log10(bottoms[j]) - 1e-9 <= value <= math.log10(tops[j]) + 1e-9
         )
         return next(inside, " ")
 
     rows = []
     for r in range(height):
-        value = high - (r + 0.5) * (high - low) / height
+        value = high - r * step
         label = compact(10**value, 2) if r % 3 == 0 else ""
         rows.append(f"{label:>6} |{''.join(letter(value, here) for here in held)}")
     left, right = f"{min(block.x):g}", f"{max(block.x):g} {block.unit}"

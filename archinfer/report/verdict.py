@@ -60,7 +60,7 @@ def _largest(answer: Answer) -> str:
     if answer.architectures:
         d = max(answer.architectures, key=lambda design: design.total_params)
         numbers = (d.total_params, d.active_params, d.architecture.layers, d.weights)
-        needs = f", {d.accepted_needed:.2g} tokens a pass"
+        needs = f", {d.accepted_needed:.2g} tokens a pass" if d.accepted_needed > 1.0 else ""
     else:
         region = answer.region
         i = int(np.argmax(region.total_high))
@@ -115,9 +115,9 @@ def _told(sizes: dict[str, Marginal], bits: float, node: str) -> str:
             by[kind if m.identified else "not"].append(SIZES[name])
     parts = [f"{kind} {listed(names)}" for kind, names in by.items() if names]
     if len(parts) == 1 and by["not"]:
-        return f"none of {listed(by['not'])} is identified; the speed taught {bits:.1f} bits"
+        return f"none of {listed(by['not'])} is identified; the speed adds {bits:.1f} bits in all"
     if not by["by the speed"]:
-        parts.append(f"the speed taught {bits:.1f} bits")
+        parts.append(f"the speed adds {bits:.1f} bits in all")
     return "; ".join(parts)
 
 

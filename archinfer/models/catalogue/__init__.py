@@ -15,6 +15,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from archinfer.errors import UnknownNameError
+from archinfer.words import percent
 
 if TYPE_CHECKING:
     from archinfer.models.architecture import Architecture
@@ -65,7 +66,7 @@ class Entry:
         if total is not None and abs(counts.total / total - 1) > _rounding(self.announced_total):
             off = counts.total / total - 1
             word = "above" if off > 0 else "below"
-            said.append(f"the count is {abs(off):.1%} {word} the announced total")
+            said.append(f"the count is {percent(abs(off), 1)} {word} the announced total")
         if self.why:
             said.append(self.why)
         active = _first_number(self.announced_active)
