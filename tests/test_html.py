@@ -505,6 +505,76 @@ def test_browser_shows_it_without_errors_requests_or_overflow(
     assert max(int(v) for v in re.findall(r"\d+", grounds["dark"])) < 64
 
 
+# Words of pictures that lie on one another, or outside of their picture; in picture units.
+CROWDED = """
+() => [...document.querySelectorAll("svg.chart")].flatMap((svg) => {
+  const whole = svg.getBoundingClientRect();
+  const grain = whole.width / svg.viewBox.baseVal.width;
+  const words = [...svg.querySelectorAll("text")].map((e) => [e, e.getBoundingClientRect()]);
+  const within = (b) => b.left >= whole.left - 1 && b.right <= whole.right + 1
+    && b.top >= whole.top - 1 && b.bottom <= whole.bottom + 1;
+  const lost = words.filter(([, b]) => !within(b)).map(([e]) => "outside: " + e.textContent);
+  const hits = words.flatMap(([one, a], i) => words.slice(i + 1).filter(([, b]) =>
+    Math.min(a.right, b.right) - Math.max(a.left, b.left) > 3 * grain
+    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 5 * grain
+  ).map(([other]) => one.textContent + " on " + other.textContent));
+  return [...lost, ...hits];
+})
+"""
+
+# Cells of tables whose words are cut off.
+CUT = """
+() => [...document.querySelectorAll("th, td")].filter(
+  (e) => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== "inline"
+).map((e) => e.textContent)
+"""
+
+
+@pytest.mark.parametrize("name", ["target", "observed", "models", "validated"])
+def test_browser_shows_pictures_whole_in_light_and_dark(
+    browser: Any, files: dict[str, Path], name: str
+) -> None:
+    grounds = set()
+    for width, scheme in ((390, "light"), (1280, "dark")):
+        page, seen = _load(browser, files[name], width, scheme)
+        folded = page.evaluate("document.documentElement.scrollHeight")
+        page.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
+        assert page.evaluate("document.documentElement.scrollHeight") > 1.1 * folded
+        assert page.evaluate(OVERFLOWING) == []
+        assert page.evaluate(CROWDED) == []
+        assert page.evaluate(CUT) == []
+        for picture in page.query_selector_all("svg.chart"):
+            box = picture.bounding_box()
+            assert 0 <= box["x"] and box["x"] + box["width"] <= width
+            grounds.add((scheme, picture.evaluate("(e) => getComputedStyle(e).backgroundColor")))
+        assert seen == []
+        page.close()
+    (light,), (dark,) = ({c for s, c in grounds if s == which} for which in ("light", "dark"))
+    assert light == "rgb(255, 255, 255)"
+    assert max(int(v) for v in re.findall(r"\d+", dark)) < 64
+
+
+A4 = {"width": 703, "height": 1032}
+"""Pixels of CSS inside the margins of a sheet: 210 x 297 mm without 12 mm on each side."""
+
+
+@pytest.mark.parametrize("name", ["target", "observed", "validated"])
+def test_a_sheet_of_paper_has_all_columns_and_all_that_is_folded(
+    browser: Any, files: dict[str, Path], name: str
+) -> None:
+    page, _ = _load(browser, files[name], A4["width"], "dark")
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("document.querySelectorAll('details:not([open])').length") == 0
+    reach = "() => [...document.querySelectorAll('td, th, svg, p')].map("
+    reach += "(e) => e.getBoundingClientRect().right)"
+    assert max(page.evaluate(reach)) <= A4["width"] + 1
+    assert page.evaluate(CUT) == []
+    ground = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--paper')")
+    assert ground.strip() == "#ffffff"
+    page.close()
+
+
 def test_browser_sorts_by_mouse_and_by_keyboard(browser: Any, files: dict[str, Path]) -> None:
     page, seen = _load(browser, files["target"], 1400, "light")
     table = page.locator("table.sortable")

@@ -120,7 +120,7 @@ def test_page() -> None:
         '<th scope="row">name</th><td>value</td>',
         "<figcaption>Speeds</figcaption>",
         '<th scope="row">a|b</th><td class="n" data-v="2">2.00</td><td>words, more</td>',
-        "<details><summary>Folded</summary><p>inside</p></details>",
+        "<details><summary><h2>Folded</h2></summary><p>inside</p></details>",
         "archinfer x '&lt;y&gt;'</code>",
     ):
         assert part in body

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from archinfer.cli.options import takes
-from archinfer.cli.output import Format, FormatOption, PlotOption
+from archinfer.cli.output import Format, FormatOption, PlotOption, ReportOption
 
 if TYPE_CHECKING:
     from archinfer.forward.deployments import Pareto
@@ -25,6 +25,7 @@ def compare(
         ),
     ] = None,
     plot: PlotOption = None,
+    report_file: ReportOption = None,
     output: FormatOption = Format.table,
 ) -> None:
     """Compare hardware: speed for one user, nodes, what binds, power, and the speed ceiling.
@@ -45,7 +46,7 @@ def compare(
     from archinfer.report import compare as report
     from archinfer.report.pareto import pareto_chart
 
-    check_targets(plot, None)
+    check_targets(plot, report_file)
     wanted = models_of(models, asked)
     known = {model.name: model for model in wanted if isinstance(model, Architecture)}
     for name, model in known.items():
@@ -67,10 +68,14 @@ def compare(
             messages = uneven_groups([(known[entry.model], group)]) + messages
         for message in messages:
             warn(f"{entry.model} on {entry.hardware.name}: {message}")
+
+    def drawn() -> Pareto:
+        return (plans or (planned(wanted[0]),))[0]
+
     answer = Answer(
-        lambda: report.document(entries, plans),
+        lambda: report.document(entries, plans, drawn),
         lambda: HardwareComparison(tuple(entries), plans),
         lambda: report.csv_rows(entries),
-        lambda: pareto_chart((plans or (planned(wanted[0]),))[0]),
+        lambda: pareto_chart(drawn()),
     )
-    show(answer, output, plot=plot)
+    show(answer, output, plot=plot, report=report_file)

@@ -145,4 +145,4 @@ def one_pass(answer: Answer) -> Iterator[doc.Block]:
             lambda: [doc.Pictures([time_panel("Time of one pass", d.time_s)], "time", layout="")]
         )
         blocks: list[doc.Block] = [time_table(title, d.time_s, where), picture]
-        yield doc.Section("Time of one pass by term", blocks, where)
+        yield doc.Section("Time of one pass by term", blocks, where, folded=True)

@@ -25,6 +25,9 @@ COLOURS = {
 }
 """Okabe and Ito, Color Universal Design (2008): told apart in every form of colour blindness."""
 
+DARK = {"ink": "#e8e8e8", "grey": "#a3a3a3", "sky": "#8ccdf2", "blue": "#3d9be0"}
+"""The same on dark paper, where they differ: lighter, so that they stand out there."""
+
 CIVIDIS = (
     "#00224e", "#123570", "#3b496c", "#575d6d", "#707173",
     "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838",
@@ -32,7 +35,10 @@ CIVIDIS = (
 """Ten steps of cividis (Nunez, Anderton and Renslow 2018): lightness rises evenly, so that the
 order survives colour blindness and grey print."""
 
-DASHES: tuple[tuple[float, ...], ...] = ((), (6.0, 2.5), (1.5, 2.0), (6.0, 2.0, 1.5, 2.0))
+MASS_COLOURS, MASS_DARK = ("#2f6f9f", "#8ab8d9", "#d3e4f1"), ("#79b3dd", "#3a719b", "#1c3d58")
+"""Of areas of probability on light and on dark paper: the outermost is the nearest to it."""
+
+DASHES: tuple[tuple[float, ...], ...] = ((), (6.0, 2.5), (1.0, 2.0), (6.0, 2.0, 1.0, 2.0))
 """Line styles, in the order of series: on and off lengths."""
 
 _TICKS_FEW = 3
@@ -244,6 +250,32 @@ def note_box(note: Note, x: Axis, y: Axis) -> TextBox:
 def overlap(one: TextBox, other: TextBox) -> bool:
     """Whether two boxes share a place."""
     return one[0] <= other[2] and other[0] <= one[2] and one[1] <= other[3] and other[1] <= one[3]
+
+
+def point_box(across: float, up: float, x: Axis, y: Axis) -> TextBox:
+    """Where a marker lies in a panel, as `note_box` for notes."""
+    left, base = x.fraction(across) * WIDTH, y.fraction(up) * _HEIGHT
+    return left - 4.0, base - 4.0, left + 4.0, base + 4.0
+
+
+def first_free(
+    tried: Sequence[Note], words: list[TextBox], points: Sequence[TextBox], x: Axis, y: Axis
+) -> Note | None:
+    """The first note on no word and no point, else the first on no word; None if there is none.
+
+    Args:
+        tried: candidates, the best first.
+        words: places of words that are there; the chosen one's is added.
+        points: places of markers.
+        x, y: axes.
+    """
+    boxes = [(note, note_box(note, x, y)) for note in tried]
+    clear = [(n, box) for n, box in boxes if not any(overlap(box, t) for t in words)]
+    best = [(n, box) for n, box in clear if not any(overlap(box, p) for p in points)] or clear
+    if not best:
+        return None
+    words.append(best[0][1])
+    return best[0][0]
 
 
 def names_that_fit(

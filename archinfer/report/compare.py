@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from archinfer.forward.compare import Entry
 from archinfer.forward.deployments import Pareto
 from archinfer.report import document as doc
-from archinfer.report.pareto import answer, best
-from archinfer.words import compact, counted, gain, load, percent, speed, speeds
+from archinfer.report.pareto import answer, best, pareto_chart
+from archinfer.words import compact, counted, gain, listed, load, percent, speed, speeds
 
 FEW = 4
 """Most machines whose software and overlaps are named one by one under the table."""
@@ -43,12 +43,17 @@ def csv_rows(entries: list[Entry]) -> list[list[Any]]:
     return doc.flatten((e.to_dict() for e in entries), COLUMNS)
 
 
-def document(entries: list[Entry], plans: Sequence[Pareto] = ()) -> doc.Document:
+def document(
+    entries: list[Entry],
+    plans: Sequence[Pareto] = (),
+    drawn: Callable[[], Pareto] | None = None,
+) -> doc.Document:
     """What `archinfer compare` found: a table a model; in Markdown one for all.
 
     Args:
         entries: models on machines.
         plans: of each model what meets a target, where there is one.
+        drawn: what a page draws, of the first model.
     """
     blocks: list[doc.Block] = [
         doc.Table("", HEADINGS, [_cells(e) for e in entries], ALIGN, doc.MARKDOWN)
@@ -66,7 +71,11 @@ def document(entries: list[Entry], plans: Sequence[Pareto] = ()) -> doc.Document
     caveat = _software(entries)
     if caveat:
         blocks.append(doc.Paragraph(caveat))
-    return doc.Document("", blocks)
+    if drawn is not None:
+        panels = doc.Later(lambda: [doc.Pictures(pareto_chart(drawn()).panels, "picture")])
+        blocks.append(doc.Section("Pictures", [panels], doc.PAGE))
+    named = [{e.model: 0 for e in entries}, {e.hardware.name: 0 for e in entries}]
+    return doc.Document("", blocks, page_title=" on ".join(listed(list(n)) for n in named))
 
 
 def _throughput(entries: list[Entry]) -> doc.Table:

@@ -94,8 +94,9 @@ def _block(block: doc.Block, level: int) -> Markup:
             ]
             return el("div", made, class_=block.layout or None)
         case doc.Section(folded=True):
-            inside = _blocks(block.blocks, level)
-            return el("details", el("summary", block.heading), inside) if inside else inside
+            inside = _blocks(block.blocks, level + 1)
+            head = el("summary", el(f"h{level}", block.heading))
+            return el("details", head, inside) if inside else inside
         case doc.Section():
             inside = _blocks(block.blocks, level + 1)
             return el("section", el(f"h{level}", block.heading), inside) if inside else inside
@@ -117,8 +118,6 @@ def _words(words: doc.Words) -> Markup:
 def _figure(panel: Panel, ident: str, note: str, level: int) -> Markup:
     """A panel with its title above and words below."""
     picture = svg(panel, ident, *((320.0, 230.0) if panel.small else (600.0, 430.0)))
-    if not panel.small:
-        picture = _scrolling(picture, panel.title, wide=True)
     words = el("figcaption", note or panel.text)
     return el("figure", el(f"h{level}", panel.title), picture, words)
 

@@ -63,12 +63,13 @@ def nodes_panel(answer: Answer) -> chart.Panel:
         word = end_name(answer, "layers", side)
         crossed = [float(at) / held for held in PER_NODE] if question.hardware.spatial else []
         marks.append(chart.Note(float(at), _clear(word, crossed, top, y), word, angle=90.0, dx=dx))
+    possible = posterior is not None and posterior.possible
+    draws = [_draws(posterior, x, y)] if posterior is not None and possible else []
     if question.hardware.spatial:
         feasible = float(columns[0]), float(columns[-1])
         words = [m for m in marks if isinstance(m, chart.Note)]
-        marks += _per_node(x, y, node, asked, feasible, words)
-    if posterior is not None and posterior.possible:
-        marks.append(_draws(posterior, x, y))
+        marks += _per_node(x, y, node, asked, feasible, words, draws)
+    marks += draws
     text = (
         f"Feasible layers from {span.low.value:.0f}, {end_name(answer, 'layers', 'low')}, to "
         f"{span.high.value:.0f}, {end_name(answer, 'layers', 'high')}, on up to {asked:,} "
@@ -99,6 +100,7 @@ def _per_node(
     asked: int,
     span: tuple[float, float],
     words: Sequence[chart.Note],
+    draws: Sequence[chart.Points],
 ) -> list[chart.Mark]:
     """Lines of one, two and four layers a node, each named where no other word is.
 
@@ -108,9 +110,13 @@ def _per_node(
         asked: nodes.
         span: least and most feasible layers; the lines begin at the least.
         words: notes that are there already.
+        draws: markers that no name should cover.
     """
     marks: list[chart.Mark] = []
     taken = [chart.note_box(n, x, y) for n in words]
+    points = [
+        chart.point_box(a, b, x, y) for mark in draws for a, b in zip(mark.x, mark.y, strict=True)
+    ]
     for held in PER_NODE:
         first, last = span[0], min(x.high, asked * held)
         if last <= first:
@@ -120,20 +126,18 @@ def _per_node(
         )
         text = f"{held} layer{'' if held == 1 else 's'} a {node}"
         ends = [min(last, span[1]), last]
+        # A name begins on its own line, below it, where there is room.
         tried = [
             chart.Note(depth, depth / held, text, anchor, dx=dx, dy=dy)
+            for anchor, dx, dy in (("start", 6.0, -9.0), ("end", -6.0, 3.0))
             for end in ends
-            for share in (0.9, 0.8, 0.7, 0.6, 0.5)
-            for anchor, dx, dy in (("start", 6.0, -8.0), ("end", -6.0, 3.0))
+            for share in (0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
             for depth in [first + share * (end - first)]
         ]
-        for note in tried:
-            box = chart.note_box(note, x, y)
-            inside = box[0] > 0.0 and box[2] < chart.WIDTH
-            if inside and not any(chart.overlap(box, t) for t in taken):
-                taken.append(box)
-                marks.append(note)
-                break
+        boxes = [chart.note_box(note, x, y) for note in tried]
+        inside = [n for n, b in zip(tried, boxes, strict=True) if b[0] > 0.0 and b[2] < chart.WIDTH]
+        note = chart.first_free(inside, taken, points, x, y)
+        marks += [] if note is None else [note]
     return marks
 
 
@@ -150,6 +154,6 @@ def _draws(posterior: Posterior, x: chart.Axis, y: chart.Axis) -> chart.Points:
         nodes[chosen].tolist(),
         colour="red",
         marker="cross",
-        label="models that the observation leaves, drawn at random",
+        label="models that the observation leaves, drawn at random (no hard habits bound them)",
         size=2.5,
     )

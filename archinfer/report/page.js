@@ -21,3 +21,10 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
+// Paper shows what the screen folds.
+addEventListener("beforeprint", () => {
+  for (const folded of document.querySelectorAll("details:not([open])")) {
+    folded.open = true;
+    addEventListener("afterprint", () => { folded.open = false; }, { once: true });
+  }
+});

@@ -73,10 +73,13 @@ def _found(posterior: Posterior) -> Iterator[doc.Block]:
         drop = MODES_HEADINGS[:2:-1]
         yield doc.Table(title, MODES_HEADINGS, rows, "prrrrr", doc.ALL, titled=doc.ALL, drop=drop)
     yield doc.Paragraph(likeliest_text(posterior), where=FULL)
-    yield doc.Later(lambda: _rests_on(posterior), FULL)
-    yield doc.Paragraph(nuisance_text(posterior), where=FULL, tight=True)
-    yield doc.Paragraph(bits_text(posterior), where=FULL, tight=True)
-    yield doc.Paragraph(nodes_text(posterior), where=FULL)
+    more = [
+        doc.Later(lambda: _rests_on(posterior), FULL),
+        doc.Paragraph(nuisance_text(posterior), where=FULL, tight=True),
+        doc.Paragraph(bits_text(posterior), where=FULL, tight=True),
+        doc.Paragraph(nodes_text(posterior), where=FULL),
+    ]
+    yield doc.Section("What these probabilities rest on", more, FULL, folded=True)
     pictures = doc.Later(
         lambda: [
             doc.Pictures(posterior_panels(posterior, legend=False), "posterior", layout="four")

@@ -65,9 +65,11 @@ def document(rows: list[Row], overrides: tuple[str, ...] = ()) -> doc.Document:
     if fitting:
         pictures = doc.Later(lambda: [doc.Pictures(panels(rows), "picture")])
         blocks.append(doc.Section("Pictures", [pictures], doc.PAGE))
-    blocks.append(doc.Section("Time of one pass by term", list(_times(fitting, many))))
+    blocks.append(doc.Section("Time of one pass by term", list(_times(fitting, many)), folded=many))
     if many:
-        models = [doc.Section(row.name, list(full(row, doc.PAGE)), doc.PAGE) for row in rows]
+        models = [
+            doc.Section(row.name, list(full(row, doc.PAGE)), doc.PAGE, folded=True) for row in rows
+        ]
         blocks.append(doc.Section("The models", models, doc.PAGE))
     else:
         help_ = list(changes(rows[0].result, doc.SHOWN))
@@ -76,7 +78,7 @@ def document(rows: list[Row], overrides: tuple[str, ...] = ()) -> doc.Document:
     sources = doc.Later(
         lambda: provenance(hardware, doc.EXPLAIN | doc.PAGE), doc.EXPLAIN | doc.PAGE
     )
-    blocks.append(doc.Section("Sources", [sources], doc.EXPLAIN | doc.PAGE))
+    blocks.append(doc.Section("Sources", [sources], doc.EXPLAIN | doc.PAGE, folded=True))
     who = f"{len(rows)} models" if many else rows[0].name
     return doc.Document(
         _title_of_many(rows) if many else f"{rows[0].name} on {_where(rows[0])}",

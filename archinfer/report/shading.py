@@ -8,14 +8,13 @@ from numpy.typing import NDArray
 from archinfer.asking import OPEN
 from archinfer.inference.posterior import Posterior
 from archinfer.models.shape import FloatArray
-from archinfer.report.chart import CIVIDIS, Axis, Cells
+from archinfer.report.chart import CIVIDIS, MASS_COLOURS, Axis, Cells
 from archinfer.solver.outline import Outline, speed_grid
 from archinfer.solver.region import Region
 from archinfer.words import compact
 
 GRID = 44
 MASSES = (0.5, 0.9, 0.99)
-MASS_COLOURS = ("#2f6f9f", "#8ab8d9", "#d3e4f1")
 
 
 def speed_cells(region: Region, found: list[Outline]) -> Cells:

@@ -60,10 +60,19 @@ def sizes_panel(answer: Answer) -> chart.Panel:
     known = _edge_kinds(answer)
     total, active = answer.ranges["total_params"], answer.ranges["active_params"]
     widest = _widest(found)
-    notes = _apart([n for o in found for n in _edge_notes(o, o is widest, known, x)], x, y)
     left, right = (end_name(answer, "active_params", side) for side in ("low", "high"))
-    notes += _side_notes(corners, left, right, y)
-    marks += _catalogue_marks(x, y, notes)
+    notes = [n for o in found for n in _edge_notes(o, o is widest, known, x)]
+    shown = [
+        (name, a, n)
+        for name, a, n in catalogue_points()
+        if x.low <= a <= x.high and y.low <= n <= y.high
+    ]
+    points = [chart.point_box(a, n, x, y) for _, a, n in shown]
+    notes = _apart([*notes, *_side_notes(corners, left, right, y)], points, x, y)
+    if shown:
+        names = chart.names_that_fit(shown, x, y, notes, NAMED)
+        at = [a for _, a, _ in shown], [n for _, _, n in shown]
+        marks.append(chart.Points(*at, label="open models", names=names))
     marks += notes
     if question.total != OPEN or question.active != OPEN:
         box = clipped(question.active, x), clipped(question.total, y)
@@ -111,21 +120,22 @@ def _beside(
     return chart.Note(*middle, text, dy=4.0)
 
 
-def _apart(notes: list[chart.Note], x: chart.Axis, y: chart.Axis) -> list[chart.Note]:
-    """The same notes, those that run along moved up or down until none lies on another."""
-    taken: list[tuple[float, float, float, float]] = []
+def _apart(
+    notes: list[chart.Note], points: Sequence[chart.TextBox], x: chart.Axis, y: chart.Axis
+) -> list[chart.Note]:
+    """The same notes, moved along or across their edges until none lies on another or a point."""
+    taken: list[chart.TextBox] = []
     found = []
-    for note in notes:
+    for note in sorted(notes, key=lambda n: n.angle):
         if note.angle:
-            found.append(note)
-            continue
-        tried = [replace(note, dy=note.dy + 13.0 * step) for step in (0, 1, -1, 2, -2, 3, -3)]
-        free = (
-            n for n in tried if not any(chart.overlap(chart.note_box(n, x, y), t) for t in taken)
-        )
-        placed = next(free, note)
-        taken.append(chart.note_box(placed, x, y))
-        found.append(placed)
+            out = math.copysign(11.0, note.dx)
+            steps = [
+                (dx, dy) for dx in (0.0, out) for k in range(9) for dy in (12.0 * k, -12.0 * k)
+            ]
+        else:
+            steps = [(0.0, 13.0 * k) for k in (0, 1, -1, 2, -2, 3, -3)]
+        tried = [replace(note, dx=note.dx + dx, dy=note.dy + dy) for dx, dy in steps]
+        found.append(chart.first_free(tried, taken, points, x, y) or note)
     return found
 
 
@@ -203,21 +213,3 @@ def catalogue_points() -> list[tuple[str, float, float]]:
     return sorted(
         ((name, float(a), float(n)) for (a, n), name in found.items()), key=lambda m: -m[2]
     )
-
-
-def _catalogue_marks(x: chart.Axis, y: chart.Axis, notes: list[chart.Note]) -> list[chart.Mark]:
-    shown = [
-        (name, a, n)
-        for name, a, n in catalogue_points()
-        if x.low <= a <= x.high and y.low <= n <= y.high
-    ]
-    if not shown:
-        return []
-    return [
-        chart.Points(
-            [a for _, a, _ in shown],
-            [n for _, _, n in shown],
-            label="open models",
-            names=chart.names_that_fit(shown, x, y, notes, NAMED),
-        )
-    ]

@@ -86,7 +86,9 @@ def _feasible(answer: Answer) -> Iterator[doc.Block]:
         _by_weights(answer),
     ]
     notes = [doc.Paragraph(f"Note: {n}.", where=PLUS) for n in answer.notes]
-    region = doc.Section("What is pinned, by what, and how surely", [*ranges, *notes])
+    region = doc.Section(
+        "What is pinned, by what, and how surely", [*ranges, *notes], folded=observed
+    )
     yield from (*_taught(answer), region) if observed else (region,)
     pictures = doc.Later(
         lambda: [doc.Pictures((sizes_panel(answer), nodes_panel(answer)), "region")]
@@ -94,7 +96,7 @@ def _feasible(answer: Answer) -> Iterator[doc.Block]:
     yield doc.Section("Pictures", [pictures], doc.PAGE)
     yield doc.Section("Architectures that would work", list(architectures(answer)))
     if answer.sensitivity:
-        yield doc.Section("What the speed reads", list(_reads(answer)))
+        yield doc.Section("What the speed reads", list(_reads(answer)), folded=True)
     yield _map(answer)
     yield from one_pass(answer)
     yield from _constraints(answer)
@@ -266,7 +268,7 @@ def _constraints(answer: Answer) -> Iterator[doc.Block]:
     ]
     where = doc.EXPLAIN | doc.PAGE
     table = doc.Table("Constraints", ("what", "kind", "why"), rows, "plp", where)
-    yield doc.Section("Constraints", [table], where)
+    yield doc.Section("Constraints", [table], where, folded=True)
 
 
 def _sources(answer: Answer) -> Iterator[doc.Block]:
@@ -277,4 +279,4 @@ def _sources(answer: Answer) -> Iterator[doc.Block]:
     if not answer.feasible:
         yield doc.Later(lambda: _constraints(answer))
     sources = doc.Later(lambda: provenance(question.hardware, where, silent), where)
-    yield doc.Section("Sources", [sources], where)
+    yield doc.Section("Sources", [sources], where, folded=True)

@@ -5,7 +5,7 @@ Colours are classes (`f-blue` fills, `s-blue` strokes); cells carry their own, w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from archinfer.report import chart
@@ -27,11 +27,18 @@ _HATCHES = {
 
 
 def colour_rules() -> str:
-    """CSS of the colour classes."""
-    return "".join(
-        f".f-{name}{{fill:{value}}}.s-{name}{{stroke:{value}}}"
-        for name, value in chart.COLOURS.items()
-    )
+    """CSS of the colour classes, and of those that differ on dark paper."""
+
+    def rules(colours: Mapping[str, str]) -> str:
+        return "".join(
+            f".f-{name}{{fill:{value}}}.s-{name}{{stroke:{value}}}"
+            for name, value in colours.items()
+        )
+
+    cells = zip(chart.MASS_COLOURS, chart.MASS_DARK, strict=True)
+    dark = "".join(f'[fill="{light}"]{{fill:{other}}}' for light, other in cells)
+    screen = "@media screen and (prefers-color-scheme: dark)"
+    return f"{rules(chart.COLOURS)}{screen}{{{rules(chart.DARK)}{dark}}}"
 
 
 @dataclass(frozen=True, slots=True)

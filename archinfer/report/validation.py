@@ -42,13 +42,14 @@ def document(found: Validation, command: str) -> doc.Document:
     """
     counted = f"{len(found.counted)} published speeds. Method: {found.method}."
     caption = doc.Later(lambda: [doc.Paragraph(validate_chart(found).caption, "soft", doc.PAGE)])
+    numbers = doc.Items(lines(found), where=doc.ALL, bullet="", whole=True)
     blocks: list[doc.Block] = [
         doc.Paragraph(f"Written by `{command}`; do not edit.", where=doc.MARKDOWN),
         doc.Paragraph(READING, where=doc.MARKDOWN),
         doc.Lead([counted], list(_told(found))),
         doc.Section("Pictures", [doc.Later(lambda: _pictures(found)), caption], doc.PAGE),
-        doc.Section("Row by row", [_table(found)]),
-        doc.Section("In numbers", [doc.Items(lines(found), where=doc.ALL, bullet="", whole=True)]),
+        doc.Section("Row by row", [_table(found)], folded=True),
+        doc.Section("In numbers", [numbers], folded=True),
     ]
     return doc.Document(
         "Published speeds against predictions", blocks, titled=doc.MARKDOWN | doc.PAGE
