@@ -177,7 +177,7 @@ def test_headers_beside_a_config_settle_the_bytes(tmp_path: Path) -> None:
     assert found.weight_bytes() == 173_696 - 73_728
     assert found.weight_formats()["attention"] == "fp8"
     assert "the checkpoint's tensors take" in found.warnings[0]
-    assert "42.4% less" in found.warnings[0]
+    assert "42.4 % less" in found.warnings[0]
     assert found.assumed[-1] == found.warnings[0]
 
 

@@ -66,7 +66,7 @@ class Axis:
 def ticks(axis: Axis, most: int = 7) -> list[tuple[float, str]]:
     """Tick positions within the axis and their words, at most about `most`."""
     if axis.categories:
-        return [(float(i), name) for i, name in enumerate(axis.categories)]
+        return [(float(i), _short(name)) for i, name in enumerate(axis.categories)]
     if not axis.log:
         return _linear(axis, most)
     first, last = math.floor(math.log10(axis.low)), math.ceil(math.log10(axis.high))
@@ -84,6 +84,10 @@ def ticks(axis: Axis, most: int = 7) -> list[tuple[float, str]]:
         return _linear(axis, most)
     stride = math.ceil(len(inside) / most)
     return [(v, compact(v)) for v in inside[::stride]]
+
+
+def _short(name: str, most: int = 30) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _linear(axis: Axis, most: int) -> list[tuple[float, str]]:

@@ -124,7 +124,7 @@ def terms_panel(rows: Times) -> chart.Panel:
     return chart.Panel(
         "Time of one pass by term",
         f"Time of one pass. {words}.",
-        chart.Axis(f"time of one pass in {unit}", 0.0, 1.2 * most, log=False),
+        chart.Axis(f"time of one pass in {unit}", 0.0, 1.3 * most, log=False),
         chart.Axis(
             "", len(rows) - 0.4, -0.6, log=False, categories=tuple(name for name, _ in rows)
         ),
