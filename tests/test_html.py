@@ -545,7 +545,7 @@ def test_browser_shows_pictures_whole_in_light_and_dark(
         assert page.evaluate(CUT) == []
         for picture in page.query_selector_all("svg.chart"):
             box = picture.bounding_box()
-            assert 0 <= box["x"] and box["x"] + box["width"] <= width
+            assert box["x"] >= 0 and box["x"] + box["width"] <= width
             grounds.add((scheme, picture.evaluate("(e) => getComputedStyle(e).backgroundColor")))
         assert seen == []
         page.close()

@@ -12,7 +12,6 @@ TABLES: dict[tuple[str, ...], tuple[str, ...]] = {
     ("predict", "gpt-oss-120b", "--hardware", "b200", "--users", "1,8"): ("context", "tokens/s"),
     ("compare", "gpt-oss-120b", "--hardware", "wse-3,gb200-nvl72,b200"): ("hardware", "tokens/s"),
     ("compare", "gpt-oss-120b", "--hardware", "wse-3,b200", "--target", "100"): ("$/M", "tokens/s"),
-    ("validate", "--no-inverse"): ("row", "observed"),
     ("models", "list"): ("name", "total"),
     ("hardware", "show", "wse-3"): ("figure", "value"),
     ("solve", "--hardware", "wse-3", "--nodes", "88"): ("total", "active", "tokens/s"),

@@ -50,6 +50,7 @@ def predict(
     from archinfer.report import predict as report
     from archinfer.report import sweep
     from archinfer.report.predict_chart import predict_chart
+    from archinfer.report.predict_model import fitted_speculation
 
     check_targets(plot, report_file)
     profile, overrides = machine(asked["hardware"], asked["set"])
@@ -62,7 +63,7 @@ def predict(
         warn(f"{'; '.join(timed)}: no speed changes, something else sets the time")
     rows = rows or [_totals(load, profile, one) for load, one in swept]
     if asked["speculation"] is None and not deployment.draft_tokens and profile.speculation:
-        fitted = _fitted_speculation(profile, deployment)
+        fitted = fitted_speculation(profile, deployment)
         rows = [replace(row, notes=(*row.notes, fitted)) for row in rows]
     for message in dict.fromkeys(f"{r.name}: {warning}" for r in rows for warning in r.warnings):
         warn(message)
@@ -93,15 +94,6 @@ def _check_models(models: list[str] | None, asked: dict[str, Any], loads: int) -
         raise InputError("name a model (archinfer models list), a config.json, or give --total")
 
 
-def _fitted_speculation(profile: Hardware, deployment: Deployment) -> str:
-    return (
-        f"{deployment.accepted_low:g} to {deployment.accepted_high:g} accepted tokens a pass are "
-        f"the default of this command; speeds published for {profile.name} fit "
-        f"{profile.accepted_low:g} to {profile.accepted_high:g}, more the slower a model is "
-        "without (archinfer validate): --speculation sets them"
-    )
-
-
 def _changes_nothing(rows: list[Row], hardware: str) -> bool:
     """Whether the profile as it is shipped or written gives all rows the same speeds."""
     from archinfer.forward.predict import predict as predicted
@@ -122,42 +114,17 @@ def _known(name: str, profile: Hardware, deployment: Deployment) -> Row:
     from archinfer.cli.common import uneven_groups, unfilled_stages
     from archinfer.forward.predict import predict as predicted
     from archinfer.models.named import read_model
-    from archinfer.report.predict_model import Row
+    from archinfer.report import predict_model as told
 
     architecture, record = read_model(name)
-    warnings = list(architecture.warnings)
-    longest = architecture.max_context_tokens
-    if longest is not None and deployment.context_tokens > longest:
-        warnings.append(
-            f"a context of {deployment.context_tokens:,} tokens is longer than the "
-            f"{longest:,} it is made for"
-        )
-    notes = list(architecture.notes)
-    counts = architecture.parameters()
-    if architecture.mtp_layers:
-        notes = [note for note in notes if "multi-token-prediction" not in note]
-        with_them = (counts.total + architecture.mtp_parameters()) / 1e9
-        notes.append(
-            f"{counts.total / 1e9:,.1f}B leave out {architecture.mtp_layers} "
-            f"multi-token-prediction layer(s), which a decode pass does not run; about "
-            f"{with_them:,.1f}B with them"
-        )
-    if record is not None:
-        why = record.difference(architecture)
-        announced = f"announced: {record.announced_total or 'no figure'}"
-        if record.announced_active:
-            announced += f", {record.announced_active} active"
-        notes.append(f"{announced}; {why}" if why else announced)
     result = predicted(architecture, profile, deployment)
-    warnings += uneven_groups([(architecture, float(result.mapping.tensor_parallel))])
-    warnings += unfilled_stages(result)
-    return Row(
-        name=architecture.name,
-        result=result,
-        architecture=architecture,
-        warnings=tuple(warnings),
-        notes=tuple(notes),
+    warnings = (
+        *told.warnings(architecture, deployment),
+        *uneven_groups([(architecture, float(result.mapping.tensor_parallel))]),
+        *unfilled_stages(result),
     )
+    notes = tuple(told.config_notes(architecture, record))
+    return told.Row(architecture.name, result, None, architecture, warnings, notes)
 
 
 def _totals(asked: dict[str, Any], profile: Hardware, deployment: Deployment) -> Row:
@@ -166,24 +133,15 @@ def _totals(asked: dict[str, Any], profile: Hardware, deployment: Deployment) ->
     from archinfer.api.solving import family_rules
     from archinfer.cli.common import unfilled_stages
     from archinfer.forward.depths import predict_depths
-    from archinfer.report.predict_model import Row
+    from archinfer.report import predict_model as told
     from archinfer.words import compact
 
     size, used = totals_of(asked)
     rules = family_rules(asked)
     depths = depths_of(asked, used, profile, rules)
-    origin = "--layers" if asked["layers"] else "habits of design (--layers narrows them)"
     name = f"{compact(size)} total, {compact(used)} active"
     found = predict_depths(name, size, used, depths, profile, deployment, rules)
-    notes = [
-        f"no config: hidden size and experts by the rules of the family, {rules.text}",
-        *([] if len(depths) == 1 else [f"layers from {origin}"]),
-        *([] if deployment.weights else ["weights taken as bf16 (--weights sets the format)"]),
-    ]
-    return Row(
-        name=name,
-        result=found.middle,
-        depths=None if len(depths) == 1 else found,
-        warnings=tuple(unfilled_stages(found.predictions[-1])),
-        notes=tuple(notes),
-    )
+    known = len(depths) == 1
+    notes = told.totals_notes(rules.text, deployment, None if known else bool(asked["layers"]))
+    warnings = tuple(unfilled_stages(found.predictions[-1]))
+    return told.Row(name, found.middle, None if known else found, None, warnings, tuple(notes))

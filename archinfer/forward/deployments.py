@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from archinfer.forward.prediction import TERM_TEXTS, Change
+from archinfer.forward.prediction import Change
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import Number
+from archinfer.phrases import TERM_TEXTS
 from archinfer.physics.mapping import Placement
 from archinfer.record import Nullable, Quantiles, Record
 

@@ -17,7 +17,9 @@ from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import ModelShape
+from archinfer.phrases import CHANGES
 from archinfer.physics.deployment import Deployment
+from archinfer.words import counted
 
 MORE_NODES = 2
 """How many times the nodes a faster mapping is looked for on."""
@@ -80,7 +82,6 @@ def _trials(
     deployment = now.deployment.with_(
         nodes=int(now.nodes), draft_tokens=0, weights=now.weights, mapping=None, layout=None
     )
-    node = hardware.node
     used = int(now.nodes_used)
 
     def with_figure(key: str, factor: float, attribute: str) -> Hardware:
@@ -94,34 +95,35 @@ def _trials(
         yield f"{count} nodes", "", hardware, deployment.with_(nodes=count), 1.0
     for name in NARROWER:
         if weight_format(name).bits < 0.95 * weight_format(now.weights).bits:
-            text = f"{name} weights"
+            text = CHANGES["weights"].format(weights=name)
             yield name, text, hardware, deployment.with_(weights=name), 1.0
     context = deployment.context_tokens
     if float(now.memory.kv) > 0.0 and context > 1:
-        text = f"half the context ({context // 2:,} tokens)"
+        text = CHANGES["context"].format(tokens=context // 2)
         yield "context", text, hardware, deployment.with_(context_tokens=context // 2), 1.0
         if deployment.kv_bits > 8.0:
-            yield "kv", "fp8 KV cache", hardware, deployment.with_(kv="fp8"), 1.0
+            yield "kv", CHANGES["kv"], hardware, deployment.with_(kv="fp8"), 1.0
     users = deployment.concurrency
     if users > 1:
-        text = f"half the users ({users // 2:,})"
+        text = CHANGES["users"].format(users=users // 2)
         yield "users", text, hardware, deployment.with_(concurrency=users // 2), 1.0
     if used > 1:
         changed = with_figure("link.latency", 0.5, "link_latency_s")
-        yield "link latency", f"half the latency from {node} to {node}", changed, deployment, 1.0
+        text = CHANGES["link latency"].format(node=hardware.node)
+        yield "link latency", text, changed, deployment, 1.0
     if hardware.spatial:
         changed = with_figure("compute.clock", 1.1, "clock_hz")
-        yield "clock", "10 % more clock", changed, deployment, 1.0
+        yield "clock", CHANGES["clock"], changed, deployment, 1.0
         changed = with_figure("cycles_per_weight", 0.5, "cycles_per_weight")
-        yield "cycles per weight", "half the cycles per weight", changed, deployment, 1.0
+        yield "cycles per weight", CHANGES["cycles per weight"], changed, deployment, 1.0
     else:
         changed = with_figure("memory.bandwidth", 1.1, "bandwidth_bytes_per_s")
-        yield "bandwidth", "10 % more memory bandwidth", changed, deployment, 1.0
+        yield "bandwidth", CHANGES["bandwidth"], changed, deployment, 1.0
     changed = with_figure("reductions_per_layer", 0.8, "reductions_per_layer")
-    yield "reductions", "a fifth fewer dependent all-reduces", changed, deployment, 1.0
+    yield "reductions", CHANGES["reductions"], changed, deployment, 1.0
     changed = with_figure("fixed_time_per_layer", 0.5, "fixed_time_per_layer_s")
-    yield "fixed time", "half the fixed time of a layer", changed, deployment, 1.0
-    text = f"speculative decoding that gains {ACCEPTED:g} tokens a pass from {DRAFTED} drafted"
+    yield "fixed time", CHANGES["fixed time"], changed, deployment, 1.0
+    text = CHANGES["speculation"].format(gained=ACCEPTED, drafted=DRAFTED)
     drafting = deployment.with_(draft_tokens=DRAFTED, accepted_low=ACCEPTED, accepted_high=ACCEPTED)
     yield "speculation", text, hardware, drafting, ACCEPTED
 
@@ -149,10 +151,9 @@ def what_would_help(model: Architecture | ModelShape, now: Prediction) -> tuple[
                 continue
             name = "nodes"
             held, group = then.mapping.layers_per_stage, then.mapping.tensor_parallel
-            layout = f"{held:.0f} layer{'' if held == 1 else 's'} each"
-            if not then.hardware.spatial:
-                layout = f"tensor-parallel {group:.0f}, {layout.replace('each', 'a stage')}"
-            text = f"{used:,} {hardware.node}s ({layout})"
+            text = CHANGES["nodes" if then.hardware.spatial else "node groups"].format(
+                nodes=f"{used:,} {hardware.node}s", layers=counted(float(held), "layer"), group=group
+            )
         change = Change(
             name, text, float(speed), float(speed / before - 1.0), bool(then.fits), used
         )

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from archinfer import phrases
 from archinfer.forward.room import Room, room
 from archinfer.hardware.figures import Figure
 from archinfer.hardware.profile import Hardware
@@ -26,21 +27,7 @@ from archinfer.physics.terms import TERMS, TokenTime
 from archinfer.physics.workload import Workload
 from archinfer.record import As, Ends, Nullable, Quantiles, Record
 from archinfer.units import format_quantity
-from archinfer.words import percent
-
-TERM_TEXTS = {
-    "weights": "reading and multiplying the active weights",
-    "kv": "reading the KV cache and multiplying with it",
-    "compute": "arithmetic beyond the memory time",
-    "reductions": "the chain of dependent all-reduces of each layer",
-    "fixed": "the time a layer takes whatever its size",
-    "links": "crossings from node to node",
-    "head": "the LM head",
-    "queue": "waiting for the other users' tokens",
-    "draft": "drafting tokens",
-    "prompts": "waiting while other users' prompts are read",
-}
-"""What each term of the time is, in words."""
+from archinfer.words import counted, percent
 
 LIMITS = ("capacity", "kv cache", "nodes")
 """What stops a model that does not fit: all of its bytes, its KV cache alone, a forced mapping
@@ -312,33 +299,20 @@ class Prediction(Record):
     @property
     def limit(self) -> str:
         """what binds, in words"""
-        name = self.bottleneck
-        node = self.hardware.node
-        if name in TERM_TEXTS:
-            share = float(getattr(self.time, name)) / float(self.time.total)
-            return f"{TERM_TEXTS[name]}; {percent(share)} of the time of a pass"
-        there = f"{int(self.nodes):,} {node}{'' if self.nodes == 1 else 's'}"
+        name, node = self.bottleneck, self.hardware.node
+        if name in phrases.TERM_TEXTS:
+            share = percent(float(getattr(self.time, name)) / float(self.time.total))
+            return phrases.LIMITS["term"].format(term=phrases.TERM_TEXTS[name], share=share)
+        there = counted(float(self.nodes), node)
         if name == LIMITS[2]:
-            return f"the mapping takes {int(self.nodes_used):,} {node}s; there are {there}"
-        alone = name == LIMITS[1]
-        what = "KV cache and buffers alone" if alone else "weights, KV cache and buffers"
-        if self.hardware.alone:
-            more = f"{self.hardware.name} is one {node} without links"
-        else:
-            more = self._enough
-        return (
-            f"{what} take {self.taken_of_limit:.4g} times the usable memory of the fullest "
-            f"{node} on {there}; {more}"
+            used = int(self.nodes_used)
+            return phrases.LIMITS[name].format(used=used, node=node, there=there)
+        enough = "least" if np.isfinite(self.min_nodes) else "never"
+        more = phrases.LIMITS["alone" if self.hardware.alone else enough].format(
+            hardware=self.hardware.name, node=node, least=float(self.min_nodes)
         )
-
-    @property
-    def _enough(self) -> str:
-        """How many nodes hold it, in words."""
-        node = self.hardware.node
-        return (
-            f"at least {int(self.min_nodes):,} {node}s hold it"
-            if np.isfinite(self.min_nodes)
-            else f"one layer alone is more than a {node} holds, so no number of them is enough"
+        return phrases.LIMITS[name].format(
+            times=self.taken_of_limit, node=node, there=there, more=more
         )
 
     @property

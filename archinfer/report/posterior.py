@@ -63,7 +63,7 @@ def blocks(posterior: Posterior, comparisons: Sequence[Comparison]) -> Iterator[
 
 
 def _found(posterior: Posterior) -> Iterator[doc.Block]:
-    drop = ("25 %", "75 %", "nodes", "speed", "bits")
+    drop: Sequence[str] = ("25 %", "75 %", "nodes", "speed", "bits")
     yield doc.Table(
         TITLE, HEADINGS, _rows(posterior), "prrrrrrrrl", doc.ALL, titled=doc.ALL, drop=drop
     )
@@ -73,7 +73,7 @@ def _found(posterior: Posterior) -> Iterator[doc.Block]:
         drop = MODES_HEADINGS[:2:-1]
         yield doc.Table(title, MODES_HEADINGS, rows, "prrrrr", doc.ALL, titled=doc.ALL, drop=drop)
     yield doc.Paragraph(likeliest_text(posterior), where=FULL)
-    more = [
+    more: list[doc.Block] = [
         doc.Later(lambda: _rests_on(posterior), FULL),
         doc.Paragraph(nuisance_text(posterior), where=FULL, tight=True),
         doc.Paragraph(bits_text(posterior), where=FULL, tight=True),

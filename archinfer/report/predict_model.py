@@ -7,8 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from archinfer.forward.depths import DepthRange
-from archinfer.forward.prediction import TERM_TEXTS, Change, Prediction
+from archinfer.forward.prediction import Change, Prediction
+from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
+from archinfer.models.catalogue import Entry
+from archinfer.phrases import TERM_TEXTS
+from archinfer.physics.deployment import Deployment
 from archinfer.report import document as doc
 from archinfer.words import change, compact, counted, percent, seconds, size, span, speeds
 
@@ -51,6 +55,63 @@ class Row:
         """The prediction with its notes, over all depths."""
         found = self.result if self.depths is None else self.depths.prediction
         return replace(found, model=self.name, notes=self.notes)
+
+
+def warnings(architecture: Architecture, asked: Deployment) -> Iterator[str]:
+    """What a reader of a config had to assume, and a context that the model is not made for."""
+    yield from architecture.warnings
+    longest = architecture.max_context_tokens
+    if longest is not None and asked.context_tokens > longest:
+        yield (
+            f"a context of {asked.context_tokens:,} tokens is longer than the {longest:,} it is "
+            "made for"
+        )
+
+
+def config_notes(architecture: Architecture, record: Entry | None) -> Iterator[str]:
+    """What the count of a config leaves out, and what was announced of the model."""
+    draft_layers = architecture.mtp_layers
+    for note in architecture.notes:
+        if not draft_layers or "multi-token-prediction" not in note:
+            yield note
+    if draft_layers:
+        total = architecture.parameters().total
+        yield (
+            f"{total / 1e9:,.1f}B leave out {draft_layers} multi-token-prediction layer(s), which "
+            "a decode pass does not run; about "
+            f"{(total + architecture.mtp_parameters()) / 1e9:,.1f}B with them"
+        )
+    if record is not None:
+        why = record.difference(architecture)
+        active = f", {record.announced_active} active" if record.announced_active else ""
+        announced = f"announced: {record.announced_total or 'no figure'}{active}"
+        yield f"{announced}; {why}" if why else announced
+
+
+def totals_notes(rules: str, asked: Deployment, given: bool | None) -> Iterator[str]:
+    """What was assumed of a model known by its totals.
+
+    Args:
+        rules: of the family, in words.
+        asked: where it runs.
+        given: whether --layers gave the range of layers; None where there is no range.
+    """
+    yield f"no config: hidden size and experts by the rules of the family, {rules}"
+    if given is not None:
+        origin = "--layers" if given else "habits of design (--layers narrows them)"
+        yield f"layers from {origin}"
+    if not asked.weights:
+        yield "weights taken as bf16 (--weights sets the format)"
+
+
+def fitted_speculation(profile: Hardware, asked: Deployment) -> str:
+    """That the profile's published speeds fit another gain than the default."""
+    return (
+        f"{asked.accepted_low:g} to {asked.accepted_high:g} accepted tokens a pass are the default "
+        f"of this command; speeds published for {profile.name} fit {profile.accepted_low:g} to "
+        f"{profile.accepted_high:g}, more the slower a model is without (archinfer validate): "
+        "--speculation sets them"
+    )
 
 
 def about(row: Row) -> str:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from archinfer.asking import NODES_MOST
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, Number
+from archinfer.phrases import CONFLICTS, RELAXATIONS
 from archinfer.physics.decode import Z90
 from archinfer.record import Nullable, Record
 from archinfer.solver.constraints import Candidate, Constraint, constraints
@@ -21,7 +22,7 @@ from archinfer.solver.limits import FAST, SLOW
 from archinfer.solver.question import Question
 from archinfer.solver.region import Region, solve
 from archinfer.units import format_quantity, plain_number
-from archinfer.words import QUANTITIES
+from archinfer.words import QUANTITIES, gain
 
 _TIE = 1e-3
 
@@ -70,15 +71,13 @@ def conflict(question: Question) -> Conflict:
             if region.feasible:
                 found.append(_two(question, by_name[pair[0]], by_name[pair[1]], region))
     if not found:
-        text = "three or more constraints exclude each other"
+        why = "three"
     elif len(found[0].constraints) == 2:
-        text = "no single constraint opens the region; two must give together"
-    elif len(found) == 1:
-        text = "only this constraint, relaxed alone, would open the region"
+        why = "two"
     else:
-        text = "each of these alone would open the region"
+        why = "one" if len(found) == 1 else "each"
     found.sort(key=lambda r: max(r.factors))
-    return Conflict(tuple(found), text)
+    return Conflict(tuple(found), CONFLICTS[why])
 
 
 def _relaxation(question: Question, constraint: Constraint, region: Region) -> Relaxation:
@@ -137,10 +136,13 @@ def _two(question: Question, first: Constraint, second: Constraint, region: Regi
         _relaxation(question.without(second.name), first, region).text,
         _relaxation(question.without(first.name), second, region).text,
     )
-    text = (
-        f"the closest model misses {first.name} by a factor of {plain_number(factors[0])} and "
-        f"{second.name} by {plain_number(factors[1])}. With {second.name} given up, "
-        f"{first.name}: {alone[0]}. With {first.name} given up, {second.name}: {alone[1]}"
+    text = RELAXATIONS["two"].format(
+        first=first.name,
+        second=second.name,
+        by_first=plain_number(factors[0]),
+        by_second=plain_number(factors[1]),
+        only_first=alone[0],
+        only_second=alone[1],
     )
     names = (first.name, second.name)
     return Relaxation(names, first.kind, float("nan"), factors, text)
@@ -203,39 +205,35 @@ def _in_words(
         found = value(getattr(candidate, quantity))
         side = "at most" if found < getattr(question, quantity)[0] else "at least"
         name = QUANTITIES.get(f"{quantity}_params", quantity)
-        return f"{name} of {side} {format_quantity(found, 'count', digits=3)} would do"
+        shown = format_quantity(found, "count", digits=3)
+        return RELAXATIONS["asked"].format(quantity=name, side=side, found=shown)
     if name == "speed":
         return _too_slow(question, factor, value(candidate.time.total))
     if name in ("capacity", "kv cache"):
-        more = _more_nodes(question, question.hardware.node)
-        return f"{times} times the memory; {more}" + _less_context(question)
-    if name == "depth":
-        layers = np.unique(region.slices.layers)
-        return f"models of {layers.min():.0f} to {layers.max():.0f} layers would do"
-    if name == "sparsity":
-        return f"total / active of {value(candidate.total / candidate.active):.3g} would do"
-    return {
-        "speed (not faster)": f"the slowest model would still be {times} times as fast as observed",
-        "power": f"{times} times the power that was allowed",
-        "price": f"{times} times the price that was allowed",
-        "cost": f"{times} times the cost of a token that was allowed",
-        "throughput": f"1/{times} of the total tokens/s that was asked",
-    }.get(name, f"misses by a factor of {times}")
+        nodes = _more_nodes(question, question.hardware.node)
+        context = _less_context(question)
+        return RELAXATIONS["memory"].format(times=times, nodes=nodes, context=context)
+    layers = region.slices.layers
+    return RELAXATIONS.get(name, RELAXATIONS["other"]).format(
+        times=times,
+        least=layers.min(),
+        most=layers.max(),
+        ratio=value(candidate.total / candidate.active),
+    )
 
 
 def _too_slow(question: Question, factor: float, total_s: float) -> str:
     """How fast the fastest model is, whose pass takes `total_s`."""
     if question.observed:
-        return (
-            f"the fastest model's interval ends at "
-            f"{plain_number(question.tokens_per_s / factor, 4)} tokens/s, "
-            f"{plain_number(factor)} times too slow"
-        )
+        reached = plain_number(question.tokens_per_s / factor, 4)
+        text = RELAXATIONS["too slow, observed"]
+        return text.format(reached=reached, times=plain_number(factor))
     most = question.speculation[1]
-    return (
-        f"the fastest model makes {plain_number(most / total_s, 4)} tokens/s at {most:g} accepted "
-        f"token{'' if most == 1 else 's'} a pass; {plain_number(question.tokens_per_s, 6)} would "
-        f"need {plain_number(most * factor)} of them"
+    return RELAXATIONS["too slow"].format(
+        reached=plain_number(most / total_s, 4),
+        gained=gain(most, most),
+        asked=plain_number(question.tokens_per_s, 6),
+        needed=plain_number(most * factor),
     )
 
 
@@ -249,8 +247,9 @@ def _more_nodes(question: Question, node: str) -> str:
 
     high = _first_power(question.nodes[1], opens, NODES_MOST)
     if high is None:
-        return f"no number of {node}s up to {NODES_MOST:,} is enough"
-    return f"{_bisect(high // 2, high, opens):,} {node}s would do ({few})"
+        return RELAXATIONS["no nodes"].format(node=node, most=NODES_MOST)
+    enough = _bisect(high // 2, high, opens)
+    return RELAXATIONS["nodes"].format(nodes=enough, node=node, weights=few)
 
 
 def _less_context(question: Question) -> str:
@@ -267,7 +266,7 @@ def _less_context(question: Question) -> str:
         low, high = (middle, high) if opens(middle) else (low, middle)
     # Two digits, rounded down so that it is feasible.
     step = 10 ** max(len(str(low)) - 2, 0)
-    return f"; or a context of {low // step * step:,} tokens"
+    return RELAXATIONS["context"].format(tokens=low // step * step)
 
 
 def _first_power(start: int, opens: Callable[[int], bool], limit: int) -> int | None:

@@ -1,0 +1,84 @@
+"""Sentences that stand in answers and in their JSON, by the code of what they say.
+
+The engine finds codes and numbers; what is said of them stands here alone, below every floor, since
+records carry the texts as well.
+"""
+
+from __future__ import annotations
+
+TERM_TEXTS = {
+    "weights": "reading and multiplying the active weights",
+    "kv": "reading the KV cache and multiplying with it",
+    "compute": "arithmetic beyond the memory time",
+    "reductions": "the chain of dependent all-reduces of each layer",
+    "fixed": "the time a layer takes whatever its size",
+    "links": "crossings from node to node",
+    "head": "the LM head",
+    "queue": "waiting for the other users' tokens",
+    "draft": "drafting tokens",
+    "prompts": "waiting while other users' prompts are read",
+}
+"""What each term of the time is, in words."""
+
+LIMITS = {
+    "term": "{term}; {share} of the time of a pass",
+    "nodes": "the mapping takes {used:,} {node}s; there are {there}",
+    "capacity": "weights, KV cache and buffers take {times:.4g} times the usable memory of the "
+    "fullest {node} on {there}; {more}",
+    "kv cache": "KV cache and buffers alone take {times:.4g} times the usable memory of the "
+    "fullest {node} on {there}; {more}",
+    "alone": "{hardware} is one {node} without links",
+    "least": "at least {least:,.0f} {node}s hold it",
+    "never": "one layer alone is more than a {node} holds, so no number of them is enough",
+}
+"""What limits a prediction, or keeps a model from fitting."""
+
+CONFLICTS = {
+    "three": "three or more constraints exclude each other",
+    "two": "no single constraint opens the region; two must give together",
+    "one": "only this constraint, relaxed alone, would open the region",
+    "each": "each of these alone would open the region",
+}
+"""Why nothing is feasible: how many constraints have to give."""
+
+RELAXATIONS = {
+    "two": "the closest model misses {first} by a factor of {by_first} and {second} by "
+    "{by_second}. With {second} given up, {first}: {only_first}. With {first} given up, "
+    "{second}: {only_second}",
+    "asked": "{quantity} of {side} {found} would do",
+    "memory": "{times} times the memory; {nodes}{context}",
+    "depth": "models of {least:.0f} to {most:.0f} layers would do",
+    "sparsity": "total / active of {ratio:.3g} would do",
+    "speed (not faster)": "the slowest model would still be {times} times as fast as observed",
+    "power": "{times} times the power that was allowed",
+    "price": "{times} times the price that was allowed",
+    "cost": "{times} times the cost of a token that was allowed",
+    "throughput": "1/{times} of the total tokens/s that was asked",
+    "other": "misses by a factor of {times}",
+    "too slow, observed": "the fastest model's interval ends at {reached} tokens/s, {times} times "
+    "too slow",
+    "too slow": "the fastest model makes {reached} tokens/s at {gained}; {asked} would need "
+    "{needed} of them",
+    "no nodes": "no number of {node}s up to {most:,} is enough",
+    "nodes": "{nodes:,} {node}s would do ({weights})",
+    "context": "; or a context of {tokens:,} tokens",
+}
+"""What would do in place of what a constraint asks."""
+
+CHANGES = {
+    "weights": "{weights} weights",
+    "context": "half the context ({tokens:,} tokens)",
+    "kv": "fp8 KV cache",
+    "users": "half the users ({users:,})",
+    "link latency": "half the latency from {node} to {node}",
+    "clock": "10 % more clock",
+    "cycles per weight": "half the cycles per weight",
+    "bandwidth": "10 % more memory bandwidth",
+    "reductions": "a fifth fewer dependent all-reduces",
+    "fixed time": "half the fixed time of a layer",
+    "speculation": "speculative decoding that gains {gained:g} tokens a pass from {drafted} "
+    "drafted",
+    "nodes": "{nodes} ({layers} each)",
+    "node groups": "{nodes} (tensor-parallel {group:.0f}, {layers} a stage)",
+}
+"""What might be changed of a deployment or its hardware."""
