@@ -152,7 +152,9 @@ def what_would_help(model: Architecture | ModelShape, now: Prediction) -> tuple[
             name = "nodes"
             held, group = then.mapping.layers_per_stage, then.mapping.tensor_parallel
             text = CHANGES["nodes" if then.hardware.spatial else "node groups"].format(
-                nodes=f"{used:,} {hardware.node}s", layers=counted(float(held), "layer"), group=group
+                nodes=f"{used:,} {hardware.node}s",
+                layers=counted(float(held), "layer"),
+                group=group,
             )
         change = Change(
             name, text, float(speed), float(speed / before - 1.0), bool(then.fits), used

@@ -38,5 +38,5 @@ def show_document(hardware: Hardware) -> Document:
         for f in hardware.provenance
     ]
     blocks = [Paragraph(text, tight=text is not told[-1]) for text in told]
-    table = Table("", ("figure", "value", "log sd", "source"), rows, "lprp")
+    table = Table("", ("figure", "value", "log sd", "source"), rows, "lprp", drop=("log sd",))
     return Document(f"{hardware.name}: {hardware.title}", [*blocks, table])

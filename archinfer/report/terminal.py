@@ -25,6 +25,9 @@ from archinfer.words import compact
 PIPE_WIDTH = 100
 """Where the output is no terminal, sentences wrap here, and tables where they can."""
 
+PATH = 24
+"""Letters from which a word is taken for a path, which may break."""
+
 NARROW = 60
 """From this width on the names of pairs stay whole."""
 
@@ -125,11 +128,12 @@ class _Column:
 
     @property
     def narrowest(self) -> int:
-        """Width in which no word breaks; the cells of most columns stay whole."""
+        """Width in which no word but a path breaks; the cells of most columns stay whole."""
         cells = [c.plain for c in self.cells]
-        broken = [self.heading, *(cells if self.wraps else ())]
-        words = [word for text in broken for word in text.split()]
-        return max(map(_width, (*words, *(() if self.wraps else cells))), default=0)
+        words = [_width(word) for word in self.heading.split()]
+        if self.wraps:
+            words += [min(_width(word), PATH) for text in cells for word in text.split()]
+        return max([*words, *(() if self.wraps else map(_width, cells))], default=0)
 
 
 def _width(text: str) -> int:
