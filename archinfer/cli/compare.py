@@ -10,6 +10,10 @@ from archinfer.cli.options import takes
 from archinfer.cli.output import Format, FormatOption, PlotOption, ReportOption
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from archinfer.api.serving import Model
+    from archinfer.forward.compare import Entry
     from archinfer.forward.deployments import Pareto
 
 
@@ -38,20 +42,14 @@ def compare(
     from archinfer.api.planning import pareto
     from archinfer.api.serving import compare as compare_models
     from archinfer.api.serving import models_of
-    from archinfer.cli.common import uneven_groups, unfilled_stages
     from archinfer.cli.output import Answer, check_targets, show, warn
     from archinfer.forward.compare import HardwareComparison
-    from archinfer.models.architecture import Architecture
     from archinfer.question import options
     from archinfer.report import compare as report
     from archinfer.report.pareto import pareto_chart
 
     check_targets(plot, report_file)
     wanted = models_of(models, asked)
-    known = {model.name: model for model in wanted if isinstance(model, Architecture)}
-    for name, model in known.items():
-        for warning in model.warnings:
-            warn(f"{name}: {warning}")
     given = asked | dict.fromkeys(("total", "active", "layers"))
     target = given.pop("target")
     entries = compare_models(wanted, **given)
@@ -61,13 +59,8 @@ def compare(
         return pareto(model, **(shared | {"nodes": None, "target": target}))
 
     plans = tuple(map(planned, wanted)) if target is not None else ()
-    for entry in entries:
-        messages = unfilled_stages(entry.prediction)
-        if entry.model in known:
-            group = float(entry.prediction.mapping.tensor_parallel)
-            messages = uneven_groups([(known[entry.model], group)]) + messages
-        for message in messages:
-            warn(f"{entry.model} on {entry.hardware.name}: {message}")
+    for message in _warnings(wanted, entries):
+        warn(message)
 
     def drawn() -> Pareto:
         return (plans or (planned(wanted[0]),))[0]
@@ -79,3 +72,19 @@ def compare(
         lambda: pareto_chart(drawn()),
     )
     show(answer, output, plot=plot, report=report_file)
+
+
+def _warnings(wanted: Sequence[Model], entries: Sequence[Entry]) -> Iterator[str]:
+    """What was assumed of the models, and what their mappings leave idle."""
+    from archinfer.cli.common import uneven_groups, unfilled_stages
+    from archinfer.models.architecture import Architecture
+
+    known = {model.name: model for model in wanted if isinstance(model, Architecture)}
+    for name, model in known.items():
+        yield from (f"{name}: {warning}" for warning in model.warnings)
+    for entry in entries:
+        messages = unfilled_stages(entry.prediction)
+        if entry.model in known:
+            group = float(entry.prediction.mapping.tensor_parallel)
+            messages = uneven_groups([(known[entry.model], group)]) + messages
+        yield from (f"{entry.model} on {entry.hardware.name}: {message}" for message in messages)
