@@ -32,6 +32,9 @@ LAYERS_MOST: Final = 10_000
 SPEED_MOST: Final = 1e9
 """Most tokens/s of a speed that is asked for or was observed."""
 
+SPEED: Final[dict[str, Any]] = {"dimension": "tokens_per_s", "form": "number", "most": SPEED_MOST}
+"""What every speed has in common."""
+
 SPARSITY_MOST: Final = 1e6
 """Most total over active parameters that a question asks for."""
 
@@ -40,6 +43,8 @@ DRAFTS_MOST: Final = 16
 
 ACCEPTED_MOST: Final = 1.0 + DRAFTS_MOST
 """Tokens gained by a pass whose drafts are all accepted, its own token beside them."""
+
+SEED_MOST: Final = 2**63 - 1
 
 OPEN: Final[Range] = (0.0, math.inf)
 """The range of which nothing is known."""
@@ -59,7 +64,7 @@ class Ask:
 
     dimension: str = ""
     """A key of `units.DIMENSIONS`; "" for a name, a flag or a list."""
-    form: Literal["number", "range", "text", "names", "flag", "integer", "pairs"] = "text"
+    form: Literal["number", "range", "text", "names", "flag", "switch", "integer", "pairs"] = "text"
     least: float = 0.0
     """Smallest value; 0 itself is not allowed, unless `zero`."""
     most: float = math.inf
@@ -71,12 +76,17 @@ class Ask:
     """What messages say was expected, where the bounds alone would not."""
     examples: tuple[str, ...] = ()
     metavar: str | None = None
+    swept: bool = False
+    """predict takes several, with commas"""
     also: tuple[str, ...] = ()
     """Further names of its option."""
     solve: Use | None = None
     predict: Use | None = None
     compare: Use | None = None
     pareto: Use | None = None
+    calibrate: Use | None = None
+    fit: Use | None = None
+    validate: Use | None = None
 
     def use(self, command: str) -> Use | None:
         """What `command` makes of it; None: it does not take it."""
@@ -93,7 +103,15 @@ class Ask:
         Raises:
             InputError: anything else; names `name`.
         """
-        found = _number(name, value, self.dimension)
+        try:
+            found = _number(name, value, self.dimension)
+        except UnitError:
+            if self.swept and isinstance(value, str) and "," in value:
+                raise InputError(
+                    f"{name}: expected one value, found {shorten(value)}; archinfer predict takes "
+                    "several"
+                ) from None
+            raise
         self.within(name, found, value)
         return found
 

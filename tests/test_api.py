@@ -19,7 +19,16 @@ import numpy as np
 import pytest
 
 import archinfer
-from archinfer import Deployment, Hardware, InputError, Question, family_shape, predict, solve
+from archinfer import (
+    Deployment,
+    Hardware,
+    InputError,
+    Question,
+    catalogue,
+    family_shape,
+    predict,
+    solve,
+)
 from archinfer.api.solving import question
 from archinfer.asking import NODES_MOST
 from archinfer.inference.infer import infer
@@ -281,3 +290,12 @@ def test_an_observed_speed_is_answered_as_the_command_answers(
     found = solve(nodes=4, observed=750, architectures=0, seed=2, compare={"llama-3.1-70b": 400})
     assert found.posterior is not None and len(found.comparisons) == 1
     assert json.loads(printed.out) == json.loads(json.dumps(found.to_dict()))
+
+
+def test_a_family_like_a_known_model() -> None:
+    model = catalogue.load("deepseek-v3")
+    asked = question("wse-3", nodes=88, tokens_per_second=750, like="deepseek-v3")
+    assert (asked.rules.attention, asked.rules.vocab_size) == ("mla", model.vocab_size)
+    assert asked.weights == (model.weight_format,)
+    own = question("wse-3", nodes=88, like="deepseek-v3", weights="nvfp4", attention="gqa")
+    assert (own.weights, own.rules.attention) == (("nvfp4",), "gqa")

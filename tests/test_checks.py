@@ -102,7 +102,8 @@ def test_speed_at_a_confidence_is_the_log_normal_quantile(
     by_hand = middle * math.exp(-NormalDist().inv_cdf(confidence) * sd)
     for factor, holds in ((0.999, True), (1.001, False)):
         text = f"{{at_least: {by_hand * factor!r}, confidence: {confidence!r}}}"
-        found = one(tmp_path, MODEL + f"      tokens_per_s: {text}\n")
+        plain = MODEL.replace("    weights", "    speculation: 1\n    weights")
+        found = one(tmp_path, plain + f"      tokens_per_s: {text}\n")
         assert found.passed is holds
         assert found.margin == pytest.approx(1.0 / factor - 1.0, rel=1e-3)
 

@@ -413,3 +413,41 @@ def test_an_open_range_is_written_as_one_types_it() -> None:
     )
     assert "900T:" in done.stdout and "inf" not in done.stdout.split()
     assert ":inf" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["predict", "/dev/null"], "/dev/null: is empty"),
+        (["predict", "hardware/wse-3.yaml"], "is YAML, as profiles are (--hardware)"),
+        (["predict", "kimi-k2", "--weights", "fp9"], "--weights: unknown weight format 'fp9'"),
+        (["predict", "kimi-k2", "--kv", "fp9"], "--kv: unknown"),
+        (["predict", "kimi-k2", "--set", "speed=3"], "--set: unknown figure 'speed'"),
+        (["predict", "kimi-k2", "kimi-k2"], "kimi-k2 is named twice"),
+        (["compare", "kimi-k2", "Kimi-K2"], "kimi-k2 is named twice"),
+        (["solve", "--context", "8k,32k"], "expected one value, found '8k,32k'; archinfer predict"),
+        (
+            ["solve", "kimi-k2"],
+            "archinfer predict MODEL says how fast a model is, and solve --like",
+        ),
+        (["solve", "--like", "kimi"], "--like: unknown model 'kimi'; did you mean 'kimi-k2'"),
+    ],
+)
+def test_a_fault_is_told_as_what_it_is(
+    capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    found = run(capsys, *words)
+    assert found.code == 2 and not found.out
+    assert said in found.err and found.err.count("\n") == 1
+
+
+def test_a_full_disk_is_told_without_a_number() -> None:
+    with open("/dev/full", "w") as full:
+        found = subprocess.run(
+            [sys.executable, "-m", "archinfer", "models", "list"], stdout=full,
+            stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert (found.returncode, found.stderr) == (
+        2,
+        "error: cannot write: No space left on device\n",
+    )

@@ -65,8 +65,10 @@ def test_a_model_too_large_for_any_number_of_nodes() -> None:
 def test_json_csv_markdown_and_table(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["compare", "llama-3.1-8b", "gpt-oss-120b", "--hardware", "b200,tpu-v5p,wse-3"]
     document = json.loads(run(capsys, *words, "--format", "json").out)
-    assert document["question"]["speculation"] == [1.0, 1.0]
     results = document["results"]
+    assert [r["speculation_by_law"] for r in results[:3]] == [True, False, True]
+    assert results[1]["speculation"] == [1.0, 1.0] and results[1]["software"] == []
+    assert "tilert" in results[0]["software"]
     assert [r["hardware"] for r in results] == ["b200", "tpu-v5p", "wse-3"] * 2
     assert {r["model"] for r in results[:3]} == {"llama-3.1-8b"}
     assert results[1]["power_w"] is None

@@ -302,7 +302,7 @@ def test_solve_with_a_cost_of_a_token() -> None:
             one = predict(
                 design.architecture, "b200", nodes=int(design.nodes), concurrency=8,
                 speculation=1, weights="fp8", mapping=design.mapping, changes=False,
-                context=8000, prompt=1,
+                context=8000, prompt=1, software="usual",
             )  # fmt: skip
             assert one.dollars_per_million_output_tokens <= cost * 1.001
     assert sizes == sorted(sizes, reverse=True) and sizes[0] > sizes[-1]

@@ -434,12 +434,14 @@ def test_rows_that_must_work() -> None:
     assert any("298.8B with them" in note for note in found["hy3"]["notes"])
 
 
-def test_a_note_says_what_the_default_of_accepted_tokens_is_held_against() -> None:
+def test_the_default_is_the_law_of_the_profile_where_one_is_fitted() -> None:
     (row,) = results("llama-3.1-8b")
-    (note,) = [n for n in row["notes"] if "--speculation" in n]
-    assert f"published for wse-3 fit 1 to {Hardware.load('wse-3').accepted_high:g}," in note
+    machine = Hardware.load("wse-3")
+    assert row["speculation_by_law"] and row["speculation"] == [1.0, machine.accepted_high]
     (row,) = results("llama-3.1-8b", "--speculation", "1:3")
-    assert not any("--speculation" in n for n in row["notes"])
+    assert not row["speculation_by_law"] and row["speculation"] == [1.0, 3.0]
+    (row,) = results("llama-3.1-8b", "--hardware", "h100-sxm")
+    assert not row["speculation_by_law"] and row["speculation"] == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(

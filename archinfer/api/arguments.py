@@ -2,7 +2,8 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from archinfer.asking import Range
@@ -55,6 +56,18 @@ def arguments(command: str, *without: str) -> Callable[[_Function], _Function]:
         return called  # type: ignore[return-value]
 
     return decorate
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Errors of what is done inside begin with the argument that they are about."""
+    try:
+        yield
+    except InputError as error:
+        said = str(error)
+        if not said.startswith(name):
+            error.args = (f"{name}: {said}", *error.args[1:])
+        raise
 
 
 def pairs(name: str, value: Any, example: str) -> list[tuple[str, Any]]:

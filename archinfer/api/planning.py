@@ -11,6 +11,7 @@ import numpy as np
 from archinfer.api.arguments import arguments, pairs
 from archinfer.api.serving import Model, machines_of, models_of, name_of, served
 from archinfer.api.solving import Machine
+from archinfer.asked.served import Planned
 from archinfer.asking import NODES_MOST, Span
 from archinfer.errors import InputError, UnitError, UnknownNameError
 from archinfer.forward.deployments import Pareto, Plan
@@ -18,7 +19,7 @@ from archinfer.forward.pareto import pareto as pareto_on
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
 from archinfer.models.formats import split_formats
-from archinfer.question import ASKS, Planned
+from archinfer.question import ASKS
 
 NODES_USUAL = (1, 64)
 """Nodes that are tried where nobody says how many there are."""

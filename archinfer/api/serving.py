@@ -10,14 +10,16 @@ from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 
-from archinfer.api.arguments import arguments
+from archinfer.api.arguments import arguments, naming
 from archinfer.api.solving import Machine, check_active, family_rules, machine
+from archinfer.asked.served import Common, Served
 from archinfer.asking import LAYERS_MOST, Quantity, read_speculation
 from archinfer.errors import InputError
 from archinfer.forward.compare import Entry, compare_hardware
 from archinfer.forward.depths import plausible_layers, predict_depths
 from archinfer.forward.predict import predict as predict_on
 from archinfer.forward.prediction import Prediction
+from archinfer.hardware.figures import USUAL_SOFTWARE
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
 from archinfer.models.family import FamilyRules, family_shape
@@ -26,7 +28,7 @@ from archinfer.models.named import read_model
 from archinfer.models.shape import FloatArray, ModelShape
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Layout, Placement, read_layout
-from archinfer.question import ASKS, Common, Served, options
+from archinfer.question import ASKS, options
 from archinfer.solver.slices import LAYERS_MAX
 from archinfer.words import compact
 
@@ -79,8 +81,8 @@ def predict(
         raise InputError("expected a model, or its total")
     size, used = totals_of(asked)
     rules = family_rules(asked)
-    name = f"{compact(size)} total, {compact(used)} active"
     depths = depths_of(asked, used, profile, rules)
+    name = name_of_totals(size, used)
     return predict_depths(name, size, used, depths, profile, deployment, rules).middle
 
 
@@ -126,17 +128,22 @@ def served(profile: Hardware, nodes: Quantity | None, asked: Mapping[str, Any]) 
     """
     drafts = ASKS["draft_tokens"].count("draft_tokens", asked.get("draft_tokens", 0))
     gained = asked["speculation"]
+    law = profile.speculation if gained is None and not drafts else None
     if gained is None:
-        gained = "1:3" if drafts != 1 else "1:2"
-        if not profile.speculates and not drafts:
-            gained = "1"
+        gained = _USUAL_GAIN.get(drafts, "1:3")
     low, high = read_speculation(gained, drafts)
+    if law is not None:
+        low, high = profile.accepted_low, profile.accepted_high
+    softwares = profile.softwares(asked.get("software"))
     mapping = asked["mapping"]
     placement = mapping if isinstance(mapping, Placement) else _placement(profile, asked)
     layout = mapping if isinstance(mapping, Layout) else None
     if isinstance(mapping, str):
         layout = read_layout(mapping, profile.spatial)
-    weights = asked["weights"]
+    with naming("weights"):
+        weights = None if asked["weights"] is None else weight_format(asked["weights"]).name
+    with naming("kv"):
+        kv = "" if asked["kv"] is None else kv_format(asked["kv"]).name
     prompt = asked.get("prompt")
     prompt = None if prompt is None else ASKS["prompt"].count("prompt", prompt)
     answer = ASKS["output"].count("output", asked.get("output", "1k"))
@@ -149,14 +156,20 @@ def served(profile: Hardware, nodes: Quantity | None, asked: Mapping[str, Any]) 
         prompt_tokens=prompt,
         output_tokens=answer,
         concurrency=ASKS["concurrency"].count("concurrency", asked["concurrency"]),
-        weights=None if weights is None else weight_format(weights).name,
-        kv="" if asked["kv"] is None else kv_format(asked["kv"]).name,
+        weights=weights,
+        kv=kv,
         accepted_low=low,
         accepted_high=high,
         draft_tokens=drafts,
         mapping=placement,
         layout=layout,
+        law=law,
+        softwares=() if [s.name for s in softwares] == [USUAL_SOFTWARE] else softwares,
     )
+
+
+_USUAL_GAIN = {0: "1", 1: "1:2"}
+"""Tokens gained a pass where nothing is said and no law is fitted, by drafted tokens; else 1:3."""
 
 
 def loads(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -202,8 +215,12 @@ def name_of(model: Architecture | ModelShape) -> str:
     """What a model is called."""
     if isinstance(model, Architecture) or model.name:
         return model.name
-    size, used = (compact(float(np.mean(v))) for v in (model.total_params, model.active_params))
-    return f"{size} total, {used} active"
+    return name_of_totals(float(np.mean(model.total_params)), float(np.mean(model.active_params)))
+
+
+def name_of_totals(total: float, active: float) -> str:
+    """What a model is called of which only these are known."""
+    return f"{compact(total)} total, {compact(active)} active"
 
 
 def machines_of(hardware: str | Sequence[Machine] | None) -> list[Hardware]:
@@ -251,7 +268,11 @@ def models_of(
             raise InputError(TOTALS_OR_MODEL)
         if isinstance(models, Architecture | ModelShape | str | os.PathLike):
             return [named(models)]
-        return [named(model) for model in models]
+        several = [named(model) for model in models]
+        for i, model in enumerate(several):
+            if isinstance(model, Architecture) and model in several[:i]:
+                raise InputError(f"{name_of(model)} is named twice")
+        return several
     if asked["total"] is None or asked["layers"] is None:
         raise InputError("name a model (archinfer models list), or give its total and layers")
     size, used = totals_of(asked)
@@ -261,7 +282,7 @@ def models_of(
         raise InputError(f"layers: expected a whole number between 1 and {LAYERS_MOST:,}, {found}")
     rules = family_rules(asked)
     shape = family_shape(size, used, high, rules, dense=used == size)
-    return [replace(shape, name=f"{compact(size)} total, {compact(used)} active")]
+    return [replace(shape, name=name_of_totals(size, used))]
 
 
 def totals_of(asked: Mapping[str, Any]) -> tuple[float, float]:

@@ -10,7 +10,8 @@ from statistics import NormalDist
 from typing import Any, TypeAlias, Unpack
 
 from archinfer import units
-from archinfer.api.arguments import arguments, pairs, read_claim
+from archinfer.api.arguments import arguments, naming, pairs, read_claim
+from archinfer.asked.solved import Asked, Solving
 from archinfer.asking import Quantity, Span, read_speculation
 from archinfer.calibration.transfer import apply, read_calibration
 from archinfer.errors import InputError
@@ -20,12 +21,12 @@ from archinfer.inference.claim import examine
 from archinfer.inference.comparison import Comparison, compare_with
 from archinfer.inference.infer import infer as infer_from
 from archinfer.inference.posterior import Posterior
-from archinfer.models.family import FamilyRules, Habits
+from archinfer.models.family import ATTENTION_KINDS, FamilyRules, Habits
 from archinfer.models.formats import split_formats, weight_format
 from archinfer.models.named import read_model
 from archinfer.physics.economy import node_dollars_per_hour
 from archinfer.physics.mapping import Layout, read_layout
-from archinfer.question import ASKS, FOUNDING, Asked, Solving
+from archinfer.question import ASKS, FOUNDING
 from archinfer.question import options as options_of
 from archinfer.solver.answer import Answer, answer
 from archinfer.solver.question import Question, nodes_unknown
@@ -60,8 +61,9 @@ def solve(
     >>> found.feasible, found.ranges["total_params"].high.by
     (True, 'capacity')
     """
-    question = _question(hardware, nodes, tokens_per_second, asked)
     compared = pairs("compare", asked["compare"], "gpt-oss-120b=3000")
+    known = _like(asked)
+    question = _question(hardware, nodes, tokens_per_second, known)
     if compared and (question.ceiling or not question.observed):
         raise InputError("compare: explains an observed speed, and none is given")
     claimed = read_claim(asked["claim"])
@@ -69,13 +71,13 @@ def solve(
     if not question.observed and not claimed:
         return found
     # A claim says that the speed is there, and not that it is the least.
-    posterior = _posterior(question.with_(observed=True), asked)
+    posterior = _posterior(question.with_(observed=True), known)
     claim = examine(posterior, claimed) if claimed else None
     if not question.observed:
         return replace(found, claim=claim)
     if posterior.possible:
         found = _beyond_habits(found, posterior, asked["architectures"])
-        others = partial(alternatives, posterior, asked["seed"], **_known(question, asked))
+        others = partial(alternatives, posterior, asked["seed"], **_known(question, known))
         posterior = replace(posterior, others=others)
     return replace(
         found,
@@ -114,7 +116,7 @@ def question(
     Raises:
         InputError: as `solve`.
     """
-    return _question(hardware, nodes, tokens_per_second, asked)
+    return _question(hardware, nodes, tokens_per_second, _like(asked))
 
 
 def infer(question: Question | Machine, nodes: Span | None = None, **options: Any) -> Posterior:
@@ -135,9 +137,30 @@ def infer(question: Question | Machine, nodes: Span | None = None, **options: An
     """
     if isinstance(question, Question):
         return infer_from(question, **options)
-    asked = {name: use.default for name, (_, use) in options_of("solve").items()} | options
+    defaults = {name: use.default for name, (_, use) in options_of("solve").items()}
+    asked = dict(_like(defaults | options))
     speed = asked.pop("tokens_per_second")
     return _posterior(_question(question, nodes, speed, asked), asked)
+
+
+def _like(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What was asked, with attention, vocabulary and formats of the model that `like` names."""
+    if asked["like"] is None:
+        return asked
+    with naming("like"):
+        model, _ = read_model(asked["like"])
+    kinds = model.attention_kinds
+    most = max(kinds, key=lambda kind: kinds[kind], default="")
+    own = {
+        "attention": next((k for k in ATTENTION_KINDS if most.lower().startswith(k)), None),
+        "vocabulary": model.vocab_size,
+        "tied": model.tied,
+        "weights": model.weight_format,
+        "kv": model.stored.kv,
+    }
+    usual = {name: use.default for name, (_, use) in options_of("solve").items()}
+    left = {k: v for k, v in own.items() if v is not None and asked[k] == usual[k]}
+    return {**asked, **left}
 
 
 def _question(
@@ -333,14 +356,16 @@ def machine(
         plain = key.removeprefix("constants.")
         if plain in made:
             raise InputError(f"set: {plain} is set twice, to {made[plain]!r} and to {value!r}")
-        profile = profile.with_value(plain, value)
+        with naming("set"):
+            profile = profile.with_value(plain, value)
         made[plain] = value
     return profile, tuple(f"{key} = {value}" for key, value in made.items())
 
 
 def formats(weights: str | Sequence[str]) -> tuple[str, ...]:
     """Names of weight formats, each once, of one text with commas or of several."""
-    return tuple(dict.fromkeys(weight_format(name).name for name in split_formats(weights)))
+    with naming("weights"):
+        return tuple(dict.fromkeys(weight_format(name).name for name in split_formats(weights)))
 
 
 def check_active(active: float, total: float) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,6 @@ from archinfer.hardware.profile import Hardware
 from archinfer.models import catalogue
 from archinfer.models.checkpoint import load_architecture
 from archinfer.models.family import FamilyRules, family_shape
-from archinfer.physics.decode import speed_at
 from archinfer.solver.conflict import conflict
 from archinfer.solver.constraints import constraints
 from archinfer.solver.question import Question
@@ -190,7 +188,7 @@ class _Runner:
         assert check.hardware is not None
         hardware = self._hardware(check.hardware, (*place, "hardware"))
         model = self._use((*place, "model"), lambda: self._model(check, (*place, "model")))
-        told = ("nodes", "context", "concurrency", "weights", "kv", "speculation")
+        told = ("nodes", "context", "concurrency", "weights", "kv", "speculation", "software")
         asked = {name: getattr(check, name) for name in told}
         return self._use(place, lambda: predict(model, hardware, changes=False, **asked))
 
@@ -239,8 +237,7 @@ def _speed(model: Prediction, bound: SpeedBound) -> _Finding:
     wanted = f"at least {plain_number(bound.at_least, 4)} tokens/s"
     if not model.fits:
         return _Finding(False, f"expected {wanted} {at}, but does not fit: {model.limit}", -1.0)
-    z = NormalDist().inv_cdf(bound.confidence)
-    reached = float(speed_at(model.hardware, model.time, model.deployment.accepted_high, z))
+    reached = float(model.reached(bound.confidence))
     message = f"{plain_number(reached, 4)} tokens/s {at}, expected {wanted}"
     return _Finding(reached >= bound.at_least, message, reached / bound.at_least - 1.0)
 

@@ -211,7 +211,16 @@ class Expect(StrictModel):
     claim: ClaimBound | None = None
 
 
-NOT_IN_FILES = ("mapping", "set", "calibration", "compare", "claim", "architectures", "seed")
+NOT_IN_FILES = (
+    "like",
+    "mapping",
+    "set",
+    "calibration",
+    "compare",
+    "claim",
+    "architectures",
+    "seed",
+)
 """Options of a solve that a check file does not take."""
 
 
@@ -237,7 +246,16 @@ else:
     )
 
 
-_DEPLOYMENT = ("hardware", "nodes", "context", "concurrency", "weights", "kv", "speculation")
+_DEPLOYMENT = (
+    "hardware",
+    "nodes",
+    "context",
+    "concurrency",
+    "weights",
+    "kv",
+    "speculation",
+    "software",
+)
 _EXPECTED = {
     "model": ("feasible", "tokens_per_s", "nodes", "memory"),
     "solve": ("feasible", "contains", "excludes", "claim"),
@@ -277,6 +295,7 @@ class Check(StrictModel):
     )
     kv: Annotated[str, _KV] = _served("kv")
     speculation: Annotated[Any, _of("speculation")] = _served("speculation")
+    software: Text | None = _served("software")
     solve: Solve | None = None
     lint: Text | None = Field(default=None, description="name or path of a profile")
     expect: Expect | None = None

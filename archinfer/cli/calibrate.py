@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from archinfer.cli.options import takes
 from archinfer.cli.output import Answer, Format, FormatOption, PlotOption, ReportOption
 
 if TYPE_CHECKING:
@@ -13,40 +14,11 @@ if TYPE_CHECKING:
     from archinfer.calibration.measure import Settings
 
 INTERRUPTED = 130
-BLIND_CASES = 20
 
 
+@takes("calibrate")
 def calibrate(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="About 25 seconds instead of about 2 minutes.")
-    ] = False,
-    memory: Annotated[
-        str, typer.Option(help="Most memory to take; shapes that do not fit are left out.")
-    ] = "4GB",
-    save: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Write the machine's profile here (YAML)."),
-    ] = None,
-    blind: Annotated[
-        bool,
-        typer.Option(
-            "--blind",
-            help="Also time models drawn at random and infer their size from their speed alone.",
-        ),
-    ] = False,
-    cases: Annotated[
-        int | None,
-        typer.Option(min=1, max=1000, help=f"Models of --blind. Default: {BLIND_CASES}."),
-    ] = None,
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Threads of matrix products and of reading. Default: as NumPy uses them, all "
-            "cores.",
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of weights, order and blind models.")] = 0,
+    asked: dict[str, Any],
     plot: PlotOption = None,
     report_file: ReportOption = None,
     output: FormatOption = Format.table,
@@ -58,22 +30,24 @@ def calibrate(
     from archinfer.calibration.threads import blas_threads, limit_threads
 
     # Before anything imports NumPy.
-    limit_threads(blas_threads() if threads is None else threads)
-    from archinfer.cli.common import read_count
+    limit_threads(blas_threads() if asked["threads"] is None else asked["threads"])
+    from archinfer.asked.upkeep import BLIND_CASES
     from archinfer.cli.output import check_targets, show
     from archinfer.errors import InputError
+    from archinfer.question import ASKS
     from archinfer.writing import check_target
 
-    budget = read_count("--memory", memory, "bytes")
-    if budget <= 0:
-        raise InputError(f"--memory: expected a positive size, found {memory!r}")
-    if cases is not None and not blind:
+    memory, cases, save = asked["memory"], asked["cases"], asked["save"]
+    budget = ASKS["memory"].number("memory", memory)
+    if cases is not None and not asked["blind"]:
         raise InputError("--cases: models of the blind test, which --blind asks for")
     check_targets(plot, report_file)
     if save is not None:
         check_target("--save", save)
-    models = (cases or BLIND_CASES) if blind else 0
-    answer = _measured(quick, memory, budget, seed, models, (save, plot, report_file))
+    models = (cases or BLIND_CASES) if asked["blind"] else 0
+    answer = _measured(
+        asked["quick"], memory, budget, asked["seed"], models, (save, plot, report_file)
+    )
     show(answer, output)
 
 

@@ -2,51 +2,33 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from archinfer.cli.options import takes
 from archinfer.cli.output import warn
 
 if TYPE_CHECKING:
     from archinfer.fitting.observations import Observation
 
 
-def fit(
-    hardware: Annotated[
-        str, typer.Option(help="Profile: a name (archinfer hardware list) or a YAML file.")
-    ] = "wse-3",
-    observations: Annotated[
-        Path | None,
-        typer.Option(
-            help="Further observations (YAML); one with the id of a shipped row replaces it."
-        ),
-    ] = None,
-    release: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            max=3.0,
-            metavar="LOG-SD",
-            help="Least standard deviation of the logarithm of every constant before the fit, so "
-            "that what one engine was calibrated to can move to where another is, as 1.",
-        ),
-    ] = None,
-    save: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Write the fitted profile here (a complete YAML file)."),
-    ] = None,
-) -> None:
+@takes("fit")
+def fit(asked: dict[str, Any]) -> None:
     """Fit a profile's unknown constants to published speeds, with their uncertainty."""
     from archinfer.fitting.fit import fit_rows
     from archinfer.fitting.prior import fit_prior
     from archinfer.fitting.profile import profile_text
     from archinfer.hardware.profile import Hardware
+    from archinfer.question import ASKS
     from archinfer.report.fit import document
     from archinfer.report.terminal import print_document
     from archinfer.writing import check_target, write
 
+    hardware, observations, save = asked["hardware"], asked["observations"], asked["save"]
+    release = asked["release"]
+    if release is not None:
+        release = ASKS["release"].number("release", release)
     if save is not None:
         check_target("--save", save)
     profile = Hardware.load(hardware)
@@ -70,7 +52,7 @@ def fit(
     typer.echo(f"saved {save}", err=True)
 
 
-def _rows(profile: str, path: Path | None) -> list[Observation]:
+def _rows(profile: str, path: str | None) -> list[Observation]:
     """What the constants of a profile are fitted to."""
     from archinfer.fitting.observations import load, usable
 

@@ -104,7 +104,7 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         _drop(sys.stdout.fileno())
-        typer.echo(f"error: cannot write: {error}", err=True)
+        typer.echo(f"error: cannot write: {error.strerror or error}", err=True)
         sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
 

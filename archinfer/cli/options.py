@@ -16,7 +16,7 @@ from archinfer.asking import Ask, Use
 from archinfer.errors import FileError, InputError
 from archinfer.question import ASKS, options
 
-TYPES: dict[str, Any] = {"flag": bool, "integer": int, "pairs": list[str] | None}
+TYPES: dict[str, Any] = {"flag": bool, "switch": bool, "pairs": list[str] | None}
 """Types of options that are not texts."""
 
 
@@ -54,10 +54,13 @@ def takes(command: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 def _parameter(name: str, ask: Ask, use: Use) -> inspect.Parameter:
     """One option as typer reads it from a signature."""
-    kind = TYPES.get(ask.form, str if use.default is not None else str | None)
     integer = ask.form == "integer"
+    kind = TYPES.get(ask.form, int if integer else str)
+    if use.default is None and ask.form not in TYPES:
+        kind |= None
+    flags = map(_flag, (name, *ask.also))
     option = typer.Option(
-        *map(_flag, (name, *ask.also)),
+        *(f"{flag}/--no{flag[1:]}" if ask.form == "switch" else flag for flag in flags),
         metavar=ask.metavar,
         help=use.help,
         min=int(ask.least) if integer else None,

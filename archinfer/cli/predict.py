@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -50,21 +49,16 @@ def predict(
     from archinfer.report import predict as report
     from archinfer.report import sweep
     from archinfer.report.predict_chart import predict_chart
-    from archinfer.report.predict_model import fitted_speculation
 
     check_targets(plot, report_file)
     profile, overrides = machine(asked["hardware"], asked["set"])
     swept = [(load, served(profile, asked["nodes"], load)) for load in loads(asked)]
-    deployment = swept[0][1]
     _check_models(models, asked, len(swept))
     rows = [_known(name, profile, one) for name in models or () for _, one in swept]
     timed = [change for change in overrides if not change.startswith(NO_TIME)]
     if rows and timed and _changes_nothing(rows, asked["hardware"]):
         warn(f"{'; '.join(timed)}: no speed changes, something else sets the time")
     rows = rows or [_totals(load, profile, one) for load, one in swept]
-    if asked["speculation"] is None and not deployment.draft_tokens and profile.speculation:
-        fitted = fitted_speculation(profile, deployment)
-        rows = [replace(row, notes=(*row.notes, fitted)) for row in rows]
     for message in dict.fromkeys(f"{r.name}: {warning}" for r in rows for warning in r.warnings):
         warn(message)
     many = len(swept) > 1
@@ -86,8 +80,13 @@ def _check_models(models: list[str] | None, asked: dict[str, Any], loads: int) -
 
     if models and any(asked[name] is not None for name in ("total", "active", "layers")):
         raise InputError(TOTALS_OR_MODEL)
-    if models and models.count("-") > 1:
-        raise InputError("standard input (-) holds one config: name it once")
+    for name in models or ():
+        if (models or []).count(name) > 1:
+            raise InputError(
+                "standard input (-) holds one config: name it once"
+                if name == "-"
+                else f"{name} is named twice"
+            )
     if models and loads > 1 and "-" in models:
         raise InputError("standard input (-) is read once: give a file for a sweep")
     if not models and asked["total"] is None:
@@ -111,10 +110,10 @@ def _changes_nothing(rows: list[Row], hardware: str) -> bool:
 
 def _known(name: str, profile: Hardware, deployment: Deployment) -> Row:
     """A model with a config."""
-    from archinfer.cli.common import uneven_groups, unfilled_stages
     from archinfer.forward.predict import predict as predicted
     from archinfer.models.named import read_model
     from archinfer.report import predict_model as told
+    from archinfer.report.remarks import beyond, uneven_groups, unfilled_stages
 
     architecture, record = read_model(name)
     result = predicted(architecture, profile, deployment)
@@ -123,25 +122,25 @@ def _known(name: str, profile: Hardware, deployment: Deployment) -> Row:
         *uneven_groups([(architecture, float(result.mapping.tensor_parallel))]),
         *unfilled_stages(result),
     )
-    notes = tuple(told.config_notes(architecture, record))
+    notes = (*told.config_notes(architecture, record), *beyond(result))
     return told.Row(architecture.name, result, None, architecture, warnings, notes)
 
 
 def _totals(asked: dict[str, Any], profile: Hardware, deployment: Deployment) -> Row:
     """A model known by its totals."""
-    from archinfer.api.serving import depths_of, totals_of
+    from archinfer.api.serving import depths_of, name_of_totals, totals_of
     from archinfer.api.solving import family_rules
-    from archinfer.cli.common import unfilled_stages
     from archinfer.forward.depths import predict_depths
     from archinfer.report import predict_model as told
-    from archinfer.words import compact
+    from archinfer.report.remarks import beyond, unfilled_stages
 
     size, used = totals_of(asked)
     rules = family_rules(asked)
     depths = depths_of(asked, used, profile, rules)
-    name = f"{compact(size)} total, {compact(used)} active"
+    name = name_of_totals(size, used)
     found = predict_depths(name, size, used, depths, profile, deployment, rules)
     known = len(depths) == 1
-    notes = told.totals_notes(rules.text, deployment, None if known else bool(asked["layers"]))
+    said = told.totals_notes(rules.text, deployment, None if known else bool(asked["layers"]))
     warnings = tuple(unfilled_stages(found.predictions[-1]))
-    return told.Row(name, found.middle, None if known else found, None, warnings, tuple(notes))
+    notes = (*said, *beyond(found.middle))
+    return told.Row(name, found.middle, None if known else found, None, warnings, notes)

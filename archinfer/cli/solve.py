@@ -32,7 +32,6 @@ def solve(
 
     With no options: 750 tokens/s for one user on 88 WSE-3 wafers.
     """
-    from archinfer.cli.common import uneven_groups
     from archinfer.cli.output import Answer, check_targets, show, warn
 
     check_targets(plot, report)
@@ -41,6 +40,7 @@ def solve(
 
     from archinfer.api.solving import solve as solve_question
     from archinfer.report.architectures import csv_rows
+    from archinfer.report.remarks import uneven_groups
     from archinfer.report.solve import chart, document
 
     found = solve_question(**asked)

@@ -16,7 +16,8 @@ ParserError: type[Exception] = next(
 """Every error of the parser."""
 
 INSTEAD = {
-    "--model": "archinfer predict MODEL says how fast a model is",
+    "--model": "archinfer predict MODEL says how fast a model is, and solve --like MODEL takes its "
+    "attention, vocabulary and formats",
     "--speed": "--tokens-per-second is a target, --observed a measurement",
     "--plot": "archinfer predict MODEL --plot FILE draws it",
     **{f"--{name}": f"--format {name}" for name in ("json", "csv", "markdown")},

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from archinfer.cli.options import takes
 from archinfer.cli.output import (
     Answer,
     Format,
@@ -22,53 +22,9 @@ if TYPE_CHECKING:
     from archinfer.fitting.validation import Validation
 
 
+@takes("validate")
 def validate(
-    hardware: Annotated[
-        str | None,
-        typer.Option(
-            help="Profile whose speeds to predict. Default: wse-3; with --test: every row's own."
-        ),
-    ] = None,
-    test: Annotated[
-        Path | None,
-        typer.Option(help="Predict the rows of this file from the shipped constants instead."),
-    ] = None,
-    observations: Annotated[
-        Path | None,
-        typer.Option(
-            help="Further observations (YAML); one with the id of a shipped row replaces it."
-        ),
-    ] = None,
-    serving: Annotated[
-        bool,
-        typer.Option(
-            "--serving",
-            help="Hold the shipped profiles against measured configurations of serving engines "
-            "instead: time per output token and to the first token, by machine, model, engine "
-            "and users.",
-        ),
-    ] = False,
-    inverse: Annotated[
-        bool, typer.Option(help="Also infer the architecture from each speed.")
-    ] = True,
-    floor: Annotated[
-        float,
-        typer.Option(
-            min=0.0,
-            max=1.0,
-            help="Exit 1 if the 90 % intervals of speeds cover less than this share of the rows, "
-            "or no row counts. 0: not held.",
-        ),
-    ] = 0.85,
-    inverse_floor: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            max=1.0,
-            help="Exit 1 if the 90 % intervals of total, active or layers, inferred from each "
-            "speed, hold the truth in less than this share of the rows. Default: not held.",
-        ),
-    ] = None,
+    asked: dict[str, Any],
     plot: PlotOption = None,
     report: ReportOption = None,
     output: FormatOption = Format.table,
@@ -76,16 +32,22 @@ def validate(
     """Predict published speeds, each by a fit without that model, beside naive baselines."""
     from archinfer.api.validating import validation
     from archinfer.errors import InputError
+    from archinfer.question import ASKS
     from archinfer.report.measured import validate_chart
     from archinfer.report.validation import csv_rows, document
 
-    if inverse_floor is not None and not inverse:
-        raise InputError("--inverse-floor needs the inverse: it does not go with --no-inverse")
+    floor = ASKS["floor"].number("floor", asked["floor"])
+    inverse_floor = asked["inverse_floor"]
+    if inverse_floor is not None:
+        inverse_floor = ASKS["inverse_floor"].number("inverse_floor", inverse_floor)
+        if not asked["inverse"]:
+            raise InputError("--inverse-floor needs the inverse: it does not go with --no-inverse")
     check_targets(plot, report)
-    if serving:
+    hardware, test = asked["hardware"], asked["test"]
+    if asked["serving"]:
         _serving(output, report, floor)
         return
-    found, remarks = validation(hardware, test, observations, inverse)
+    found, remarks = validation(hardware, test, asked["observations"], asked["inverse"])
     for message in remarks:
         warn(message)
     subject = f"--hardware {hardware or 'wse-3'}" if test is None else f"--test {test}"

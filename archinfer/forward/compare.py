@@ -22,6 +22,7 @@ from archinfer.models.shape import ModelShape
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement, widest_group
 from archinfer.physics.roofline import roofline_tokens_per_s
+from archinfer.physics.served import served_speed
 from archinfer.physics.terms import TERMS, TokenTime
 from archinfer.record import Nullable, Quantiles, Record
 
@@ -76,7 +77,9 @@ class Entry(Record):
         "dollars_per_million_output_tokens=prediction.dollars_per_million_output_tokens",
         "basis=hardware.basis", "memory_bytes=prediction.memory.total",
         "memory_fraction=prediction.memory_fraction", "assumed?=prediction.assumed", "overlaps",
-        "ceiling",
+        "ceiling", "speculation=prediction.deployment.speculation",
+        "speculation_by_law=prediction.deployment.by_law",
+        "software=prediction.deployment.software",
     )  # fmt: skip
 
     model: str
@@ -153,8 +156,9 @@ def speed_ceiling(p: Prediction) -> Ceiling | None:
     best = int(np.lexsort((np.asarray(found.nodes), np.round(np.log(found.passes_s), 9)))[0])
     one = found.on(found.mapping.one(best))
     nodes = int(one.nodes)
+    speeds = served_speed(hardware, one.workload, one.mapping, one.time, p.deployment)
     return Ceiling(
-        Quantiles(*map(float, one.speed(p.deployment.speculation))),
+        Quantiles(*map(float, speeds)),
         one.mapping,
         Stages.of(one.mapping, p.shape.layers),
         nodes,

@@ -7,6 +7,7 @@ copy share it, and copies are added until all are served.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
@@ -24,13 +25,14 @@ from archinfer.forward.room import most, users_held
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
 from archinfer.models.shape import FloatArray, ModelShape
-from archinfer.physics.decode import Z90, decode_time, speed_range
+from archinfer.physics.decode import Z90, decode_time
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.economy import knows_activity, node_dollars_per_hour, node_power_w
 from archinfer.physics.firsttoken import first_token_spread
 from archinfer.physics.mapping import Placement, mappings
 from archinfer.physics.memory import memory_fraction
 from archinfer.physics.prefill import time_to_first_token
+from archinfer.physics.served import served_speed
 from archinfer.physics.terms import TERMS, TokenTime
 from archinfer.physics.workload import Workload
 from archinfer.record import Quantiles
@@ -57,7 +59,8 @@ class Evaluated:
     batch: FloatArray
     """users of one copy"""
     copies: FloatArray
-    accepted: tuple[float, float]
+    deployment: Deployment
+    """accepted tokens a pass, or law of speculation, and software"""
 
     @classmethod
     def of(
@@ -77,9 +80,8 @@ class Evaluated:
         if mapping is None:
             mapping = mappings(hardware, np.array([layers]), plan.nodes[1])[1]
         mapping = mapping.take(slice(None))
-        gained = (deployment.accepted_low, deployment.accepted_high)
         none = np.zeros_like(mapping.tensor_parallel)
-        one = cls(hardware, plan, weights, workload, mapping, none, none, gained)
+        one = cls(hardware, plan, weights, workload, mapping, none, none, deployment)
         return one._batches()
 
     def _batches(self) -> Evaluated:
@@ -123,7 +125,8 @@ class Evaluated:
     @cached_property
     def speed(self) -> Quantiles:
         """Tokens/s of one user."""
-        return self._spread(speed_range(self.hardware, self.time, *self.accepted))
+        asked = (self.hardware, self.workload, self.mapping, self.time, self.deployment)
+        return self._spread(served_speed(*asked))
 
     @cached_property
     def first_token_s(self) -> Quantiles:
@@ -134,7 +137,7 @@ class Evaluated:
         factor = first_token_spread(self.hardware, found)
         return self._spread((found.total / factor, found.total, found.total * factor))
 
-    def _spread(self, values: tuple[Any, Any, Any]) -> Quantiles:
+    def _spread(self, values: Sequence[Any]) -> Quantiles:
         shape = self.batch.shape
         return Quantiles(*(np.broadcast_to(np.asarray(v, dtype=float), shape) for v in values))
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -17,12 +18,13 @@ from archinfer.forward.room import Room, room
 from archinfer.hardware.figures import Figure
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import ModelShape, Number
-from archinfer.physics.decode import Z90, speed_range
+from archinfer.physics.decode import Z90
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.economy import node_dollars_per_hour, node_power_w
 from archinfer.physics.firsttoken import FirstToken, first_token
 from archinfer.physics.mapping import Placement
 from archinfer.physics.memory import RESERVE_LOG_SD, Memory, fit_chance, memory_fraction
+from archinfer.physics.served import LEVELS, served_speed
 from archinfer.physics.terms import TERMS, TokenTime
 from archinfer.physics.workload import Workload
 from archinfer.record import As, Ends, Nullable, Quantiles, Record
@@ -101,7 +103,8 @@ class Prediction(Record):
     KEYS = (
         "model", "hardware=hardware.name", "parameters", "layers", "hidden_size", "weights",
         "kv=deployment.kv", "context_tokens=deployment.context_tokens",
-        "concurrency=deployment.concurrency", "speculation=deployment.speculation", "fits",
+        "concurrency=deployment.concurrency", "speculation=deployment.speculation",
+        "speculation_by_law=deployment.by_law", "software=deployment.software", "fits",
         "fits_chance", "nodes", "nodes_used", "min_nodes",
         "layers_per_node=mapping.layers_per_stage",
         "tensor_parallel=mapping.tensor_parallel", "tokens_per_s=speed",
@@ -256,19 +259,29 @@ class Prediction(Record):
         found = self.mapping.nodes(self.shape.layers)
         return int(found) if np.ndim(found) == 0 else found
 
-    def _where_fits(self, speed: tuple[Number, Number, Number]) -> Quantiles:
+    def _where_fits(self, speed: Sequence[Number]) -> Quantiles:
         found = (np.where(self.fits, v, np.nan) for v in speed)
         return Quantiles(*(float(v) if np.ndim(v) == 0 else v for v in found))
 
     @property
     def speed(self) -> Quantiles:
-        """Tokens/s of one user at 5, 50 and 95 % (`physics.decode.speed_range`); nan: no fit."""
+        """Tokens/s of one user at 5, 50 and 95 % (`physics.served`); nan: no fit."""
         if self.speed_ is not None:
             return self.speed_
-        asked = self.deployment
-        return self._where_fits(
-            speed_range(self.hardware, self.time, asked.accepted_low, asked.accepted_high)
+        return self._where_fits(self.speeds(LEVELS))
+
+    def speeds(self, levels: Sequence[float]) -> tuple[Number, ...]:
+        """Tokens/s of one user at some probabilities, as if it fitted."""
+        return served_speed(
+            self.hardware, self.workload, self.mapping, self.time, self.deployment, levels
         )
+
+    def reached(self, confidence: float) -> Number:
+        """Tokens/s of one user that are reached with a probability, as a target counts them: of a
+        range of accepted tokens the service may gain the high end (`physics.decode.speed_at`)."""
+        asked = self.deployment
+        most = replace(self, deployment=asked.with_(accepted_low=asked.accepted_high))
+        return most.speeds((1.0 - confidence,))[0]
 
     @property
     def first_token(self) -> FirstToken | None:
@@ -283,7 +296,8 @@ class Prediction(Record):
         """The same without speculation."""
         if self.plain_speed_ is not None:
             return self.plain_speed_
-        return self._where_fits(speed_range(self.hardware, self.plain_time, 1.0, 1.0))
+        alone = replace(self, time=self.plain_time, deployment=self.deployment.plain)
+        return self._where_fits(alone.speeds(LEVELS))
 
     @property
     def bottleneck(self) -> Annotated[Any, As(str)]:

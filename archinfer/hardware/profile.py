@@ -112,6 +112,18 @@ class Hardware(Node):
         decoder that does not."""
         return not (self.alone and self.accepted_high == 1.0)
 
+    def softwares(self, name: str | None) -> tuple[SoftwareFactor, ...]:
+        """Software that comes into question, slowest first: the one called `name`, else every one.
+
+        Raises:
+            UnknownNameError: none of this machine has that name.
+        """
+        every = (SoftwareFactor(USUAL_SOFTWARE, 1.0, 0.0), *self.software)
+        found = tuple(s for s in every if name in (None, s.name))
+        if not found:
+            raise UnknownNameError("software", str(name), [s.name for s in every])
+        return tuple(sorted(found, key=lambda s: -s.factor))
+
     def check_nodes(self, nodes: int) -> None:
         """Refuse more nodes than the machine can have."""
         if nodes > 1 and self.alone:
@@ -296,10 +308,7 @@ class Hardware(Node):
         Raises:
             UnknownNameError: the profile lists no such software.
         """
-        factors = {USUAL_SOFTWARE: 1.0} | {s.name: s.factor for s in self.software}
-        if name not in factors:
-            raise UnknownNameError("software", name, tuple(factors))
-        return self.with_fixed_times(factors[name])
+        return self.with_fixed_times(self.softwares(name)[0].factor)
 
     def with_fixed_times(self, factor: Number) -> Hardware:
         """A copy whose `SOFTWARE_TIMES` are `factor` times as long."""

@@ -25,7 +25,12 @@ def read_model(name: str) -> tuple[Architecture, Entry | None]:
     # These say no, where pathlib raises, to a name that is too long for a file.
     folder = name != "-" and os.path.isdir(name)
     looks_like_path = name == "-" or name.endswith((".json", ".gguf", ".safetensors"))
-    if looks_like_path or os.path.isfile(name) or (folder and is_model(name)):
+    if name.endswith((".yaml", ".yml")) and os.path.isfile(name):
+        raise FileError(
+            name, "is YAML, as profiles are (--hardware); expected the name or config of a model"
+        )
+    there = os.path.exists(name) and not folder
+    if looks_like_path or there or (folder and is_model(name)):
         return load_architecture(name), None
     try:
         return catalogue.load(name), catalogue.entry(name)

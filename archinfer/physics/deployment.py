@@ -7,6 +7,8 @@ from typing import Any
 
 from archinfer.asking import check_accepted
 from archinfer.errors import InputError
+from archinfer.hardware.profile import SoftwareFactor
+from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.models.formats import kv_format, weight_format
 from archinfer.models.shape import Number
 from archinfer.physics.mapping import Layout, Placement
@@ -36,6 +38,10 @@ class Deployment:
         kv: KV-cache format; "": the one that the model's file states, else bf16.
         draft_tokens: drafted tokens that each pass verifies (0: no speculative decoding).
         accepted_low, accepted_high: range of the tokens gained per pass, net of drafting.
+        law: what is known of a service's speculation; it then goes before the range, which tells
+            what is usual.
+        softwares: software that comes into question, each as likely as another; (): the usual
+            one.
         mapping: a forced mapping; None: the fastest one that fits.
         layout: a forced mapping for any number of layers; `mapping` goes first.
     """
@@ -52,6 +58,8 @@ class Deployment:
     layout: Layout | None = None
     prompt_tokens: int | None = None
     output_tokens: int = 1000
+    law: SpeculationLaw | None = None
+    softwares: tuple[SoftwareFactor, ...] = ()
 
     def __post_init__(self) -> None:
         for key, low in _LEAST:
@@ -85,6 +93,22 @@ class Deployment:
     def speculation(self) -> tuple[float, float]:
         """Range of the tokens gained a pass, net of drafting."""
         return self.accepted_low, self.accepted_high
+
+    @property
+    def by_law(self) -> bool:
+        """whether what speculation gains follows the profile's fitted law, of whose services the
+        range of tokens gained a pass then is"""
+        return self.law is not None
+
+    @property
+    def software(self) -> tuple[str, ...]:
+        """that comes into question, each as likely as another; empty: the usual one"""
+        return tuple(s.name for s in self.softwares)
+
+    @property
+    def plain(self) -> Deployment:
+        """The same without speculation."""
+        return replace(self, law=None, accepted_low=1.0, accepted_high=1.0, draft_tokens=0)
 
     @property
     def kv_bits(self) -> float:

@@ -55,6 +55,10 @@ def speculative_time(
     drafting = replace(workload.traffic, draft_tokens=DRAFTS)
     time = decode_time(hardware, replace(workload, traffic=drafting), mapping, side)
     # The cost model's own price of a draft gives way to the one asked for.
-    verify_s = time.total - time.draft
+    return best_drafts_s(time.total - time.draft, acceptance, draft_time_s)
+
+
+def best_drafts_s(verify_s: Number, acceptance: Number, draft_time_s: Number) -> FloatArray:
+    """Seconds per output token with the best of `DRAFTS`, which lie along the last axis."""
     each = (verify_s + DRAFTS * draft_time_s) / tokens_per_pass(acceptance, DRAFTS)
     return np.asarray(each.min(axis=-1))

@@ -8,9 +8,12 @@ from typing import Any
 
 from archinfer.forward.compare import Entry
 from archinfer.forward.deployments import Pareto
+from archinfer.forward.prediction import Prediction
 from archinfer.report import document as doc
 from archinfer.report.pareto import answer, best, pareto_chart
-from archinfer.words import compact, counted, gain, listed, load, percent, speed, speeds
+from archinfer.report.predict_model import decoding
+from archinfer.report.remarks import beyond
+from archinfer.words import compact, counted, listed, load, percent, span, speed, speeds
 
 FEW = 4
 """Most machines whose software and overlaps are named one by one under the table."""
@@ -29,11 +32,11 @@ COLUMNS = (
 )  # fmt: skip
 
 HEADINGS = (
-    "model", "hardware", "nodes", "tp x pp", "tokens/s 5<50<95 %", "bottleneck", "kW", "full",
-    "ceiling", "on", "set by",
+    "model", "hardware", "nodes", "tp x pp", "tokens/s 5<50<95 %", "gain", "constants",
+    "bottleneck", "kW", "full", "ceiling", "on", "set by",
 )  # fmt: skip
-ALIGN = "llrrrlrrrrl"
-DROP = ("tp x pp", "on", "kW", "full", "set by", "bottleneck", "ceiling", "nodes")
+ALIGN = "llrrrlllrrrrl"
+DROP = ("tp x pp", "on", "kW", "full", "set by", "bottleneck", "ceiling", "nodes", "gain")
 
 FEWEST = "Nodes: the fewest that hold the model, of GPUs 1, 2, 4, 8 or whole domains"
 
@@ -63,11 +66,14 @@ def document(
         rows = [_cells(e)[1:] for e in mine]
         title = _title(mine[0])
         blocks.append(doc.Table(title, HEADINGS[1:], rows, ALIGN[1:], drop=DROP))
-    blocks.append(doc.Paragraph(_reading(entries[0])))
+    blocks.append(doc.Paragraph(_reading(entries)))
     for plan in plans:
         blocks += [doc.Paragraph(f"{plan.model}: {answer(plan)}", "strong", doc.ALL), *best(plan)]
     if plans or entries[0].prediction.deployment.concurrency > 1:
         blocks.append(_throughput(entries))
+    far = [f"{e.model}: {text}" for e in entries for text in beyond(e.prediction)]
+    if far:
+        blocks.append(doc.Items(tuple(dict.fromkeys(far)), where=doc.ALL, bullet="- "))
     caveat = _software(entries)
     if caveat:
         blocks.append(doc.Paragraph(caveat))
@@ -124,6 +130,8 @@ def _cells(entry: Entry) -> list[str | doc.Cell]:
         f"{int(p.nodes_used):,}" if fits or math.isfinite(p.min_nodes) else "none",
         layout if fits else "-",
         speeds(*(float(v) for v in p.speed)) if fits else "does not fit",
+        _gain(p),
+        p.hardware.basis,
         p.bottleneck,
         power if fits else "-",
         percent(float(p.memory_fraction)) if fits else "-",
@@ -131,16 +139,39 @@ def _cells(entry: Entry) -> list[str | doc.Cell]:
     ]
 
 
-def _reading(entry: Entry) -> str:
+def _gain(p: Prediction) -> str:
+    """Tokens gained a pass, and how many programs come into question, in a column."""
+    asked = p.deployment
+    gained = "law" if asked.law is not None else span(*asked.speculation)
+    return f"{gained}, {len(asked.softwares)} sw" if len(asked.softwares) > 1 else gained
+
+
+def _reading(entries: list[Entry]) -> str:
     """What was assumed, and what the columns mean."""
-    asked = entry.prediction.deployment
+    asked = entries[0].prediction.deployment
     nodes = "Nodes as asked" if asked.nodes is not None else FEWEST
     return (
-        f"{nodes}; {load(asked.context_tokens, asked.concurrency)}, "
-        f"{gain(asked.accepted_low, asked.accepted_high)}. tp x pp: nodes that share a layer x "
-        "pipeline stages; full: of the fullest node's usable memory; ceiling: the fastest on "
-        "any number of nodes, on how many, and the largest term of its time."
+        f"{nodes}; {load(asked.context_tokens, asked.concurrency)}, {_gained(entries)}. tp x pp: "
+        "nodes that share a layer x pipeline stages; constants: measured on the machine, fitted to "
+        "its published speeds, or estimated; full: of the fullest node's usable memory; ceiling: "
+        "the fastest on any number of nodes, on how many, and the largest term of its time."
     )
+
+
+def _gained(entries: list[Entry]) -> str:
+    """What is taken to be known of speculation and software, of all machines."""
+    told = {decoding(e.prediction) for e in entries}
+    if len(told) == 1:
+        return told.pop()
+    parts = ["gain: accepted tokens a pass"]
+    if any(e.prediction.deployment.law for e in entries):
+        parts.append(
+            "law: as fitted to the published speeds of the machine's services, so machines differ "
+            "in that as well (--speculation 1 leaves it out)"
+        )
+    if any(len(e.prediction.deployment.softwares) > 1 for e in entries):
+        parts.append("sw: programs, each as likely (--software usual takes one)")
+    return "; ".join(parts)
 
 
 def _software(entries: list[Entry]) -> str:

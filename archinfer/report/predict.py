@@ -15,6 +15,7 @@ from archinfer.report.predict_model import (
     about,
     answers,
     changes,
+    decoding,
     full,
     layers_text,
     least,
@@ -22,7 +23,7 @@ from archinfer.report.predict_model import (
     time_table,
 )
 from archinfer.report.sources import provenance
-from archinfer.words import compact, counted, gain, load, percent, seconds, size, speed, speeds
+from archinfer.words import compact, counted, load, percent, seconds, size, speed, speeds
 
 
 def record(rows: list[Row], hardware: Hardware, overrides: tuple[str, ...]) -> Predictions:
@@ -120,8 +121,13 @@ def _sentence(row: Row) -> str:
         f"that is {p.limit}."
     )
     asked = p.deployment
-    if asked.accepted_high > 1.0:
-        _, middle, high = row.speed
+    low, middle, high = row.speed
+    if asked.law is not None:
+        text += (
+            f" With what is known of its services' speculation: {speed(middle)} "
+            f"({speed(low)} to {speed(high)})."
+        )
+    elif asked.accepted_high > 1.0:
         text += (
             f" Speculative decoding that gains {asked.accepted_low:g} to "
             f"{asked.accepted_high:g} tokens a pass: about {speed(middle)}, up to {speed(high)}."
@@ -135,7 +141,7 @@ def assumptions(row: Row, overrides: tuple[str, ...]) -> str:
     parts = [
         load(asked.context_tokens, asked.concurrency),
         f"{asked.kv} KV cache",
-        gain(asked.accepted_low, asked.accepted_high),
+        decoding(row.result),
         *(f"{change} (set by hand)" for change in overrides),
     ]
     return "; ".join(parts) + "."

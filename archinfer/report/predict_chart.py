@@ -141,7 +141,7 @@ def speeds_panel(rows: Sequence[Named]) -> chart.Panel:
     asked = rows[0].result.deployment
     series = [("without speculation", "blue", "circle", [row.plain_speed for row in rows])]
     if asked.accepted_high > 1.0:
-        told = gain(asked.accepted_low, asked.accepted_high)
+        told = "speculation by its law" if asked.law is not None else gain(*asked.speculation)
         series.append((told, "red", "square", [row.speed for row in rows]))
     for k, (label, colour, marker, speeds) in enumerate(series):
         shift = 0.14 * (2 * k + 1 - len(series))

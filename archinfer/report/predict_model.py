@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 from archinfer.forward.depths import DepthRange
 from archinfer.forward.prediction import Change, Prediction
-from archinfer.hardware.profile import Hardware
+from archinfer.hardware.figures import USUAL_SOFTWARE
 from archinfer.models.architecture import Architecture
 from archinfer.models.catalogue import Entry
 from archinfer.phrases import TERM_TEXTS
 from archinfer.physics.deployment import Deployment
 from archinfer.report import document as doc
-from archinfer.words import change, compact, counted, percent, seconds, size, span, speeds
+from archinfer.words import change, compact, counted, gain, percent, seconds, size, span, speeds
 
 FULL = 0.95
 """Share of the usable memory from which a node is said to be full."""
@@ -104,16 +104,6 @@ def totals_notes(rules: str, asked: Deployment, given: bool | None) -> Iterator[
         yield "weights taken as bf16 (--weights sets the format)"
 
 
-def fitted_speculation(profile: Hardware, asked: Deployment) -> str:
-    """That the profile's published speeds fit another gain than the default."""
-    return (
-        f"{asked.accepted_low:g} to {asked.accepted_high:g} accepted tokens a pass are the default "
-        f"of this command; speeds published for {profile.name} fit {profile.accepted_low:g} to "
-        f"{profile.accepted_high:g}, more the slower a model is without (archinfer validate): "
-        "--speculation sets them"
-    )
-
-
 def about(row: Row) -> str:
     """The model in one paragraph."""
     p = row.result
@@ -174,9 +164,11 @@ def answers(row: Row, where: doc.Where) -> Iterator[doc.Block]:
     else:
         asked = p.deployment
         found = []
-        if asked.accepted_high > 1.0:
-            gain = span(asked.accepted_low, asked.accepted_high)
-            found.append((f"tokens/s, {gain} accepted a pass", speeds(*row.speed)))
+        if asked.law is not None:
+            found.append(("tokens/s, speculation by its law", speeds(*row.speed)))
+        elif asked.accepted_high > 1.0:
+            gained = span(*asked.speculation)
+            found.append((f"tokens/s, {gained} accepted a pass", speeds(*row.speed)))
         found += [
             ("tokens/s without speculation", speeds(*row.plain_speed)),
             *_first_token(p),
@@ -198,6 +190,22 @@ def answers(row: Row, where: doc.Where) -> Iterator[doc.Block]:
             yield doc.Paragraph(
                 f"With {counted(float(last.shape.layers), 'layer')}: {last.limit}.", where=where
             )
+
+
+def decoding(p: Prediction) -> str:
+    """What is taken to be known of speculation and software, in words."""
+    asked, law = p.deployment, p.deployment.law
+    text = gain(*asked.speculation)
+    if law is not None:
+        text = (
+            f"speculation by the law fitted to {p.hardware.name} ({law.probability:.0%} of its "
+            f"services draft, {text} with it)"
+        )
+    if len(asked.softwares) > 1:
+        text += f", software unknown: each of {len(asked.softwares)} as likely"
+    elif p.hardware.software:
+        text += f", software {asked.softwares[0].name if asked.softwares else USUAL_SOFTWARE}"
+    return text
 
 
 def _layout(p: Prediction) -> str:

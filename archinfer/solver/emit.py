@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from archinfer.errors import ArchinferError, FileError, InputError
+from archinfer.hardware.figures import USUAL_SOFTWARE
 from archinfer.hardware.profile import Hardware, profile_folder
 from archinfer.models.architecture import Architecture, Attention, DenseMLP, LatentAttention, MoE
 from archinfer.models.configfile import read_json_object
@@ -229,6 +230,7 @@ def predict_arguments(design: Design, question: Question, path: str) -> list[str
         "--concurrency", f"{question.concurrency}",
         "--kv", question.kv,
         "--speculation", f"{low!r}:{high!r}",
+        "--software", USUAL_SOFTWARE,
     ]  # fmt: skip
     for change in question.overrides:
         key, _, value = change.partition("=")

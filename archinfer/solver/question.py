@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.asking import NODES_MOST, OPEN, Range, check_accepted
-from archinfer.errors import InputError, UnknownNameError
+from archinfer.errors import InputError
 from archinfer.hardware.figures import USUAL_SOFTWARE
-from archinfer.hardware.profile import Hardware
+from archinfer.hardware.profile import Hardware, SoftwareFactor
 from archinfer.models.family import FamilyRules, Habits, attention_rule
 from archinfer.models.formats import kv_format, weight_format
 from archinfer.models.shape import Number
@@ -116,9 +116,7 @@ class Question:
         for name in self.weights:
             weight_format(name)
         kv_format(self.kv)
-        if self.software is not None and not self.softwares:
-            known = (USUAL_SOFTWARE, *(name for name, _, _ in self.hardware.software))
-            raise UnknownNameError("software", self.software, known)
+        self.hardware.softwares(self.software)
         attention_rule(self.rules.attention)
 
     @property
@@ -139,17 +137,13 @@ class Question:
         )  # fmt: skip
 
     @property
-    def softwares(self) -> tuple[tuple[str, float, float], ...]:
+    def softwares(self) -> tuple[SoftwareFactor, ...]:
         """Software that comes into question, slowest first: as `Hardware.software`.
 
         The usual one alone where a speed is a target, or where the profile lists no other.
         """
-        every = ((USUAL_SOFTWARE, 1.0, 0.0), *self.hardware.software)
-        if self.software is not None:
-            return tuple(s for s in every if s[0] == self.software)
-        if not self.observed:
-            return every[:1]
-        return tuple(sorted(every, key=lambda software: -software[1]))
+        named = self.software or (None if self.observed else USUAL_SOFTWARE)
+        return self.hardware.softwares(named)
 
     @property
     def sparsity_asked(self) -> Range:

@@ -1,24 +1,14 @@
-"""What several commands share: reading of options, and what to say of mappings."""
+"""What to know before a predicted speed is used: warnings and notes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from archinfer.forward.prediction import Prediction
-    from archinfer.models.architecture import Architecture
-
-
-def read_count(option: str, text: str, dimension: str = "count") -> float:
-    """The number that an option holds; UnitError names the option."""
-    from archinfer.errors import UnitError
-    from archinfer.units import parse
-
-    try:
-        return parse(text, dimension)
-    except UnitError as error:
-        raise UnitError(f"{option}: {error}") from None
+from archinfer.fitting.extent import extent
+from archinfer.forward.prediction import Prediction
+from archinfer.hardware.profile import Hardware
+from archinfer.models.architecture import Architecture
+from archinfer.words import compact, counted
 
 
 def uneven_groups(placed: Iterable[tuple[Architecture, float]]) -> list[str]:
@@ -53,3 +43,23 @@ def unfilled_stages(result: Prediction) -> list[str]:
         f"{layers:.0f} whole layers, spread evenly, fill {filled:,} of the {layout.stages:,} "
         f"stages of {layout.text}"
     ]
+
+
+def beyond(p: Prediction) -> list[str]:
+    """What to say of a model or a number of nodes beyond every published speed of the machine."""
+    if p.hardware.name not in Hardware.names() or not p.fits:
+        return []
+    reach = extent(p.hardware.name)
+    if reach is None:
+        return []
+    total, node = float(p.shape.total_params), p.hardware.node
+    parts = []
+    if total > reach.total_params:
+        largest = compact(reach.total_params)
+        parts.append(f"{compact(total)} parameters (the largest is {reach.model}, {largest})")
+    if p.nodes_used > reach.nodes:
+        parts.append(f"{counted(int(p.nodes_used), node)} (at most {reach.nodes:,.0f})")
+    if not parts:
+        return []
+    held = f"published speeds of {p.hardware.name}"
+    return [f"beyond what was validated: no {held} reach {' or '.join(parts)}"]

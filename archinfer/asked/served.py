@@ -1,0 +1,353 @@
+"""A machine, and a known model on it: what predict, compare, pareto and solve ask of both."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, TypedDict
+
+from archinfer.asking import (
+    ACCEPTED_MOST,
+    LAYERS_MOST,
+    NODES_MOST,
+    SPEED,
+    VOCABULARY_MOST,
+    WHOLE_MOST,
+    Ask,
+    Quantity,
+    Span,
+    Use,
+)
+
+
+def _all(text: str, default: Any = None) -> dict[str, Any]:
+    """The same for every command."""
+    return dict.fromkeys(("solve", "predict", "compare", "pareto"), Use(text, default))
+
+
+_WHOLE: Final[dict[str, Any]] = {"form": "number", "least": 1, "most": WHOLE_MOST, "whole": True}
+_NODES: Final[dict[str, Any]] = _WHOLE | {"dimension": "whole", "most": NODES_MOST, "closed": True}
+_PROFILES = Use("Profiles, comma-separated: names or YAML files. Default: all that are shipped.")
+_PROFILE = Use("Profile: a name (archinfer hardware list) or a YAML file.", "wse-3")
+_TOTAL = Use("Total parameters of a model without a config, as 3T.")
+_ACTIVE = Use("Its active parameters, as 150B. Default: all (dense).")
+_KIND = Use("Its attention: gqa, mqa, mla.", "gqa")
+_OWN_FORMAT = Use(
+    "Weight format, as int4 or int4,embedding=int8,head=bf16. Default: the one the model comes in "
+    "(bf16 for totals)."
+)
+_OWN_CACHE = Use("KV-cache format. Default: the one the model's file states, else bf16.")
+_OWN_CACHES = {"predict": _OWN_CACHE, "pareto": _OWN_CACHE}
+_CONTEXT = Use("Tokens of context (128k = 128,000).", "8k")
+_CONTEXTS = Use(
+    "Tokens of context (128k = 128,000); several for a sweep, as 8k,32k,128k. Default: 8k; with "
+    "--prompt that and half an answer."
+)
+_USERS = Use("Users served at once.", "1")
+_SEVERAL_USERS = Use("Users served at once; several for a sweep, as 1,8,32.", "1")
+_ANSWER = Use("Tokens of a user's answer.", "1k")
+_TARGET = Use("Tokens/s that one user shall see at least, as 100.")
+MAX_COST = Use("Dollars for a million output tokens at most, as 2USD.")
+_SET = Use("Set a figure of the profile, as link.latency='2 us'.")
+_CONFIDENCE = Use("Probability with which a target must hold.", "50 %")
+_GAIN = "Accepted tokens a pass, as 1 (none) or 1:3."
+_GAINED = Use(f"{_GAIN} Default: the profile's fitted law of speculation; without one: 1.")
+_SOFTWARE = Use(
+    "The software that runs, usual or one that archinfer hardware show lists. Default: unknown, "
+    "each as likely as another."
+)
+
+
+class Subject(TypedDict, total=False):
+    """What is asked about: the machine, and the speed."""
+
+    hardware: Annotated[
+        Any,
+        Ask(
+            solve=_PROFILE,
+            predict=_PROFILE,
+            compare=_PROFILES,
+            pareto=_PROFILES,
+            fit=_PROFILE,
+            validate=Use(
+                "Profile whose speeds to predict. Default: wse-3; with --test: every row's own."
+            ),
+        ),
+    ]
+    nodes: Annotated[
+        Span | None,
+        Ask(
+            **(_NODES | {"form": "range"}),
+            examples=("88", "70:100"),
+            solve=Use(
+                "Nodes that are there, as 88 or 70:100. Default: 88 for a target on wse-3, "
+                "else unknown: 1 to 128, or to as many as have the memory of 88 wafers."
+            ),
+            predict=Use("Nodes that are there. Default: the fewest that hold it."),
+            compare=Use(
+                "Nodes that are there: one number, or one for each profile, comma-separated. "
+                "Default: the fewest that hold the model."
+            ),
+            pareto=Use(
+                "Nodes that are there for all copies together, as 8 or 1:64. Default: 1 to 64."
+            ),
+        ),
+    ]
+    tokens_per_second: Annotated[
+        Quantity | None,
+        Ask(**SPEED, solve=Use("Target: at least this speed for one user. Default: 750.")),
+    ]
+
+
+class Common(TypedDict, total=False):
+    """What every way to ask takes."""
+
+    total: Annotated[
+        Span | None,
+        Ask(
+            dimension="count",
+            form="range",
+            examples=("2T:4T", "0.9T:"),
+            solve=Use("Known total parameters, as 2T:4T or 0.9T:."),
+            predict=Use("Total parameters of a model without a config, as 1.6T."),
+            compare=_TOTAL,
+            pareto=_TOTAL,
+        ),
+    ]
+    active: Annotated[
+        Span | None,
+        Ask(
+            dimension="count",
+            form="range",
+            examples=("150B", "100B:200B"),
+            solve=Use("Known active parameters, as 150B."),
+            predict=Use("Its active parameters, as 48B. Default: all (dense)."),
+            compare=_ACTIVE,
+            pareto=_ACTIVE,
+        ),
+    ]
+    layers: Annotated[
+        Span | None,
+        Ask(
+            dimension="whole",
+            form="range",
+            most=LAYERS_MOST,
+            whole=True,
+            examples=("61", "60:90"),
+            solve=Use("Known layers, as 61 or 60:90."),
+            predict=Use("Its layers, as 60 or 40:90. Default: what habits of design allow."),
+            compare=Use("Its layers, as 88."),
+            pareto=Use("Its layers, as 88."),
+        ),
+    ]
+    attention: Annotated[
+        str | None,
+        Ask(
+            solve=Use(
+                "Attention of the family: gqa, mqa, mla. Default: gqa (the posterior: unknown)."
+            ),
+            predict=_KIND,
+            compare=_KIND,
+            pareto=_KIND,
+        ),
+    ]
+    vocabulary: Annotated[
+        Quantity | None,
+        Ask(
+            dimension="whole",
+            **(_WHOLE | {"most": VOCABULARY_MOST}),
+            examples=("32000", "151936"),
+            **_all("Rows of the family's embedding and head. Default: 131,072, the usual."),
+        ),
+    ]
+    tied: Annotated[
+        bool,
+        Ask(
+            form="flag",
+            **_all("The family's head is its embedding, stored and counted once.", False),
+        ),
+    ]
+    mapping: Annotated[
+        Any,
+        Ask(
+            **_all(
+                "Nodes that share a layer and pipeline stages, as tp=8,pp=2. Default: the fastest "
+                "that fits."
+            )
+        ),
+    ]
+    context: Annotated[
+        Quantity | None,
+        Ask(
+            dimension="tokens",
+            **_WHOLE,
+            swept=True,
+            solve=Use(
+                "Tokens of context (128k = 128,000). Default: 8k (the posterior: unknown, 1k to "
+                "64k)."
+            ),
+            predict=_CONTEXTS,
+            compare=_CONTEXT,
+            pareto=Use("Tokens of context held at the end of an answer; the prompt is the rest."),
+        ),
+    ]
+    prompt: Annotated[
+        Quantity | None,
+        Ask(
+            dimension="tokens",
+            **_WHOLE,
+            predict=Use("Tokens of a user's prompt. Default: the context less half an answer."),
+            pareto=Use("Tokens of a user's prompt. Default: 8k."),
+        ),
+    ]
+    output: Annotated[
+        Quantity | None,
+        Ask(dimension="tokens", **_WHOLE, predict=_ANSWER, pareto=_ANSWER),
+    ]
+    concurrency: Annotated[
+        Quantity | None,
+        Ask(
+            dimension="whole",
+            **_WHOLE,
+            swept=True,
+            examples=("1", "64"),
+            also=("users",),
+            solve=Use(
+                "Users served at once. Default: 1 (the posterior: unknown, 1 to a full pipeline)."
+            ),
+            predict=_SEVERAL_USERS,
+            compare=_USERS,
+            pareto=Use("Users to be served at once. Default: any number."),
+        ),
+    ]
+    weights: Annotated[
+        str | Sequence[str] | None,
+        Ask(
+            form="names",
+            solve=Use("Weight formats to consider, comma-separated.", "bf16,fp8,nvfp4"),
+            predict=_OWN_FORMAT,
+            compare=_OWN_FORMAT,
+            pareto=Use("Weight formats to consider. Default: the one the model comes in."),
+        ),
+    ]
+    kv: Annotated[str | None, Ask(**_all("KV-cache format.", "bf16") | _OWN_CACHES)]
+    speculation: Annotated[
+        Span | None,
+        Ask(
+            dimension="accepted",
+            form="range",
+            least=1,
+            most=ACCEPTED_MOST,
+            examples=("1", "1:3"),
+            solve=Use(
+                f"{_GAIN} Default: 1:3 (the posterior: the profile's fitted law, where it has one)."
+            ),
+            predict=_GAINED,
+            compare=_GAINED,
+            pareto=_GAINED,
+        ),
+    ]
+    software: Annotated[
+        str | None,
+        Ask(
+            metavar="NAME",
+            solve=Use(
+                "With an observed speed: the software that made it, usual or one that archinfer "
+                "hardware show lists. Default: unknown, each as likely as another."
+            ),
+            predict=_SOFTWARE,
+            compare=_SOFTWARE,
+            pareto=_SOFTWARE,
+        ),
+    ]
+    set: Annotated[
+        Mapping[str, Quantity] | Sequence[str] | None,
+        Ask(form="pairs", metavar="KEY=VALUE", solve=_SET, predict=_SET),
+    ]
+
+
+class Sure(TypedDict, total=False):
+    """How sure a target must be met, and at what cost."""
+
+    max_cost: Annotated[
+        Quantity | None,
+        Ask(dimension="dollars", form="number", solve=MAX_COST, pareto=MAX_COST),
+    ]
+
+    confidence: Annotated[
+        Quantity,
+        Ask(
+            dimension="ratio",
+            form="number",
+            least=0.01,
+            most=0.99,
+            wanted="between 1 % and 99 %",
+            solve=_CONFIDENCE,
+            pareto=_CONFIDENCE,
+        ),
+    ]
+
+
+class Served(Common, total=False):
+    """What a prediction takes: how a known model is served."""
+
+    layers_per_node: Annotated[
+        Quantity | None,
+        Ask(
+            **_NODES,
+            predict=Use("Layers of a node (of a pipeline stage). Default: the fastest."),
+        ),
+    ]
+    tensor_parallel: Annotated[
+        Quantity | None,
+        Ask(
+            **_NODES,
+            predict=Use("Nodes that share each layer (with --layers-per-node; not on wafers)."),
+        ),
+    ]
+    draft_tokens: Annotated[
+        Quantity,
+        Ask(
+            dimension="whole",
+            form="number",
+            most=1000,
+            zero=True,
+            whole=True,
+            predict=Use(
+                "Drafted tokens that each pass verifies; their time is then in the pass. "
+                "Default: 0 (--speculation net of drafting).",
+                "0",
+            ),
+        ),
+    ]
+
+
+class Planned(Common, Sure, total=False):
+    """What a plan takes: the load, and what a deployment has to meet."""
+
+    target: Annotated[
+        Quantity | None,
+        Ask(**SPEED, compare=_TARGET, pareto=_TARGET),
+    ]
+    ttft: Annotated[
+        Quantity | None,
+        Ask(
+            dimension="seconds",
+            form="number",
+            pareto=Use("Time to the first token at most, as 2s."),
+        ),
+    ]
+    price: Annotated[
+        Mapping[str, Quantity] | Sequence[str] | None,
+        Ask(
+            form="pairs",
+            metavar="PROFILE=PRICE",
+            pareto=Use("Rent of a node, as b200=4USD/h, or its purchase, as wse-3='2M USD'."),
+        ),
+    ]
+    utilisation: Annotated[
+        Quantity,
+        Ask(
+            dimension="ratio",
+            form="number",
+            most=1.0,
+            pareto=Use("Part of the time that the nodes are in use; all of it is paid.", "100%"),
+        ),
+    ]

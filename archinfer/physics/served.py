@@ -1,0 +1,137 @@
+"""The speed that one user sees: time of a pass, tokens that it gains, and what is not known.
+
+How a service decodes may be known as a range of tokens gained a pass, or only by the profile's law
+of speculation; several programs may run on the machine. What is not known is a mixture of ways,
+each with its chance: log(tokens/s) is normal around each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
+
+from archinfer import special
+from archinfer.hardware.figures import SOFTWARE_TIMES, USUAL_SOFTWARE
+from archinfer.hardware.profile import Hardware, SoftwareFactor
+from archinfer.hardware.speculation_law import SpeculationLaw
+from archinfer.models.shape import FloatArray, Number
+from archinfer.physics.decode import decode_time, log_sd, speed_range
+from archinfer.physics.deployment import Deployment
+from archinfer.physics.mapping import Placement
+from archinfer.physics.speculation import DRAFTS, best_drafts_s
+from archinfer.physics.terms import TokenTime
+from archinfer.physics.workload import Workload
+
+_USUAL = SoftwareFactor(USUAL_SOFTWARE, 1.0, 0.0)
+
+LEVELS = (0.05, 0.5, 0.95)
+
+_ACCEPTANCE, _ACCEPTANCE_WEIGHTS = hermegauss(7)
+_DRAFT, _DRAFT_WEIGHTS = hermegauss(3)
+"""Gauss-Hermite points of a standard normal: log-odds of acceptance, logarithm of draft time."""
+
+_HALVINGS = 40
+"""Of the range in which a quantile lies; its 12 standard deviations are then exact to 1e-11."""
+
+
+def served_speed(
+    hardware: Hardware,
+    workload: Workload,
+    mapping: Placement,
+    time: TokenTime,
+    deployment: Deployment,
+    levels: Sequence[float] = LEVELS,
+) -> tuple[Number, ...]:
+    """Quantiles of the tokens per second of one user.
+
+    Args:
+        hardware, workload, mapping: as `decode_time`.
+        time: of a pass with the deployment's drafted tokens.
+        deployment: range of accepted tokens or law of speculation, and software.
+        levels: probabilities, ascending. With a range of accepted tokens its ends go to the
+            levels below and above one half, its geometric mean to one half.
+
+    Returns:
+        One value, or array of the shape of `time`, for each level.
+    """
+    low, high = deployment.speculation
+    accepted = [(high if q > 0.5 else low) if q != 0.5 else np.sqrt(low * high) for q in levels]
+    law, softwares = deployment.law, deployment.softwares
+    if law is None and not softwares:
+        if tuple(levels) == LEVELS:
+            return speed_range(hardware, time, low, high)
+        sd = log_sd(hardware, time)
+        pairs = zip(accepted, special.ndtri(np.asarray(levels)), strict=True)
+        return tuple(a * np.exp(z * sd) / time.total for a, z in pairs)
+    known = replace(workload.traffic, draft_tokens=deployment.draft_tokens)
+    workload = replace(workload, traffic=known)
+    ways = [
+        _ways(hardware, workload, mapping, time, law, software)
+        for software in softwares or (_USUAL,)
+    ]
+    centre, sd = (np.concatenate([way[i] for way in ways], axis=-1) for i in (0, 1))
+    chance = np.concatenate([way[2] for way in ways]) / len(ways)
+    if law is not None:
+        accepted = [1.0] * len(levels)
+    return tuple(
+        a * np.exp(_quantile(centre, sd, chance, q)) for a, q in zip(accepted, levels, strict=True)
+    )
+
+
+def _ways(
+    hardware: Hardware,
+    workload: Workload,
+    mapping: Placement,
+    time: TokenTime,
+    law: SpeculationLaw | None,
+    software: SoftwareFactor,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """How a speed comes about with one software: centre and spread of log(tokens/s), and chance;
+    the ways along a last axis."""
+    if software.factor != 1.0:
+        hardware = hardware.with_fixed_times(software.factor)
+        time = decode_time(hardware, workload, mapping)
+    total = np.asarray(time.total)
+    fixed = sum((time.scaling.get(name, 0.0) for name in SOFTWARE_TIMES), start=0.0)
+    spread = np.hypot(log_sd(hardware, time), software.log_sd * fixed / total)
+    centre = -np.log(total)[..., None]
+    sd = np.broadcast_to(np.asarray(spread)[..., None], centre.shape)
+    if law is None:
+        return centre, sd, np.ones(1)
+    used, weights = _drafted(hardware, workload, mapping, law)
+    drafting = np.broadcast_to(np.hypot(sd, law.spread_log_sd), used.shape)
+    chance = np.concatenate([[1.0 - law.probability], law.probability * weights])
+    return np.concatenate([centre, used], -1), np.concatenate([sd, drafting], -1), chance
+
+
+def _drafted(
+    hardware: Hardware, workload: Workload, mapping: Placement, law: SpeculationLaw
+) -> tuple[FloatArray, FloatArray]:
+    """Logarithm of tokens/s with speculation, a last axis of points, and the weight of each."""
+    verify = []
+    for drafts in DRAFTS:
+        drafting = replace(workload.traffic, draft_tokens=drafts)
+        time = decode_time(hardware, replace(workload, traffic=drafting), mapping)
+        # The cost model's own price of a draft gives way to that of the law.
+        verify.append(np.asarray(time.total - time.draft, dtype=float))
+    verify_s = np.stack(np.broadcast_arrays(*verify), axis=-1)[..., None, None, :]
+    log_odds = np.log(law.acceptance / (1.0 - law.acceptance))
+    acceptance = 1.0 / (1.0 + np.exp(-(log_odds + law.acceptance_logit_sd * _ACCEPTANCE)))
+    draft_s = law.draft_time_s * np.exp(law.draft_time_log_sd * _DRAFT)
+    each = best_drafts_s(verify_s, acceptance[:, None, None], draft_s[:, None])
+    weights = np.outer(_ACCEPTANCE_WEIGHTS, _DRAFT_WEIGHTS).ravel()
+    return -np.log(each.reshape(*each.shape[:-2], -1)), weights / weights.sum()
+
+
+def _quantile(centre: FloatArray, sd: FloatArray, chance: FloatArray, level: float) -> FloatArray:
+    """Of a mixture of normals along the last axis."""
+    low = np.min(centre - 6.0 * sd, axis=-1)
+    high = np.max(centre + 6.0 * sd, axis=-1)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        below = np.sum(chance * special.ndtr((middle[..., None] - centre) / sd), axis=-1) < level
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.asarray(0.5 * (low + high))
