@@ -32,7 +32,7 @@ COLUMNS = (
 )  # fmt: skip
 
 HEADINGS = (
-    "model", "hardware", "nodes", "tp x pp", "tokens/s 5<50<95 %", "gain", "constants",
+    "model", "hardware", "nodes", "tp x pp", "tokens/s 5<50<95 %", "gain", "basis",
     "bottleneck", "kW", "full", "ceiling", "on", "set by",
 )  # fmt: skip
 ALIGN = "llrrrlllrrrrl"
@@ -131,7 +131,7 @@ def _cells(entry: Entry) -> list[str | doc.Cell]:
         layout if fits else "-",
         speeds(*(float(v) for v in p.speed)) if fits else "does not fit",
         _gain(p),
-        p.hardware.basis,
+        p.hardware.basis.replace("estimated", "estimate"),
         p.bottleneck,
         power if fits else "-",
         percent(float(p.memory_fraction)) if fits else "-",
@@ -143,7 +143,7 @@ def _gain(p: Prediction) -> str:
     """Tokens gained a pass, and how many programs come into question, in a column."""
     asked = p.deployment
     gained = "law" if asked.law is not None else span(*asked.speculation)
-    return f"{gained}, {len(asked.softwares)} sw" if len(asked.softwares) > 1 else gained
+    return f"{gained}/{len(asked.softwares)}" if len(asked.softwares) > 1 else gained
 
 
 def _reading(entries: list[Entry]) -> str:
@@ -152,7 +152,7 @@ def _reading(entries: list[Entry]) -> str:
     nodes = "Nodes as asked" if asked.nodes is not None else FEWEST
     return (
         f"{nodes}; {load(asked.context_tokens, asked.concurrency)}, {_gained(entries)}. tp x pp: "
-        "nodes that share a layer x pipeline stages; constants: measured on the machine, fitted to "
+        "nodes that share a layer x pipeline stages; basis of the constants: measured on the machine, fitted to "
         "its published speeds, or estimated; full: of the fullest node's usable memory; ceiling: "
         "the fastest on any number of nodes, on how many, and the largest term of its time."
     )
@@ -170,7 +170,7 @@ def _gained(entries: list[Entry]) -> str:
             "in that as well (--speculation 1 leaves it out)"
         )
     if any(len(e.prediction.deployment.softwares) > 1 for e in entries):
-        parts.append("sw: programs, each as likely (--software usual takes one)")
+        parts.append("/12: of so many programs, each as likely (--software usual takes one)")
     return "; ".join(parts)
 
 
