@@ -122,3 +122,15 @@ def test_causes_point_the_way_of_the_ratio(speed: float, word: str) -> None:
     _, why, _ = comparison_text(compare_with(posterior, shape, speed, weights="mxfp4"))
     assert f"{other} depth" not in why and f"{word} gain by speculation" not in why
     assert f"{word} depth" in why or f"{other} gain by speculation" in why
+
+
+@pytest.mark.parametrize(("speed", "told"), [(500.0, True), (1500.0, False)])
+def test_why_a_faster_speed_need_not_mean_a_smaller_model(speed: float, told: bool) -> None:
+    """With 500 tokens/s on 88 wafers speculation is open, with 1,500 it is certain."""
+    asked = Question(Hardware.load("wse-3"), tokens_per_s=speed, observed=True)
+    found = infer(asked, 4096, target_ess=300)
+    said = [note for note in notes(found) if "with speculation" in note]
+    assert bool(said) == told
+    if told:
+        share = float(found.weights @ (found.draws.speculates > 0.0))
+        assert f"({100 * share:.0f} %)" in said[0]

@@ -10,7 +10,9 @@ from archinfer.units import plain_number
 from archinfer.words import compact, counted
 
 TITLE = "The claim put to the test: probability given the nodes and the speed"
-HEADINGS = ("claimed", "probability", "carried by", "refuted by")
+HEADINGS = ("claimed", "holds", "probability", "carried by", "refuted by")
+HARD = ("physics", "habits")
+"""What leaves nothing else, or nothing of it."""
 
 
 def tested(claim: Claim) -> doc.Section:
@@ -19,7 +21,7 @@ def tested(claim: Claim) -> doc.Section:
     if len(rows) > 1:
         rows.append(("all of it", *_row(claim.all)[1:]))
     blocks: list[doc.Block] = [
-        doc.Table(TITLE, HEADINGS, rows, "wrll", doc.ALL, titled=doc.ALL),
+        doc.Table(TITLE, HEADINGS, rows, "wlrll", doc.ALL, titled=doc.ALL),
     ]
     if claim.needs is not None:
         blocks.append(doc.Paragraph(needs(claim.needs), where=doc.ALL, tight=True))
@@ -32,9 +34,10 @@ def tested(claim: Claim) -> doc.Section:
     return doc.Section("The claim", blocks)
 
 
-def _row(part: Part) -> tuple[str, doc.Cell, str, str]:
+def _row(part: Part) -> tuple[str, str, doc.Cell, str, str]:
     return (
         part.text,
+        "yes" if part.carried_by in HARD else "no" if part.refuted_by in HARD else "conditional",
         doc.number(part.probability, percent(part.probability)),
         part.carried_by,
         part.refuted_by,

@@ -10,6 +10,7 @@ from archinfer.inference.comparison import Comparison
 from archinfer.inference.modes import Levels
 from archinfer.inference.operations import operations
 from archinfer.inference.posterior import Marginal, Posterior
+from archinfer.inference.statistics import quantiles
 from archinfer.report import document as doc
 from archinfer.report.findings import identified_words
 from archinfer.report.posterior_chart import posterior_panels
@@ -32,6 +33,8 @@ HEADINGS = (
 MODES_TITLE = "By layers in the fullest {}: probability, and 90 % ranges within"
 MODES_HEADINGS = ("", "probability", *(SIZES.get(q, QUANTITIES_IN_USE[q]) for q in QUANTITIES))
 _SIZES = QUANTITIES[:3]
+BOTH_LEAST = 0.02
+"""Probability of speculation, and of none, from which on their medians are told apart."""
 ALTERNATIVES_TITLE = "What the answer rests on: medians (and widths of 90 %) if one assumed instead"
 ALTERNATIVES = ("", *SIZES.values())
 CHANCES = {
@@ -239,7 +242,25 @@ def notes(posterior: Posterior) -> list[str]:
             f"half of the posterior is deeper than the {habits.layers[1]:.0f} layers of the habits "
             "above: its prior lets a larger model grow in depth as in width"
         )
-    return [*found, *posterior.warnings]
+    return [*found, *_plain_or_speculated(posterior), *posterior.warnings]
+
+
+def _plain_or_speculated(posterior: Posterior) -> Iterator[str]:
+    """Why a faster speed need not mean fewer active parameters: speculation may have made it."""
+    draws, weights = posterior.draws, posterior.weights
+    used = draws.speculates > 0.0
+    share = float(weights[used].sum())
+    if not BOTH_LEAST < share < 1.0 - BOTH_LEAST:
+        return
+    middles = [
+        float(quantiles(draws.active_params[mine], weights[mine] / weights[mine].sum(), (0.5,))[0])
+        for mine in (used, ~used)
+    ]
+    yield (
+        f"the median of active parameters is {compact(middles[0], 2)} with speculation "
+        f"({100.0 * share:.0f} %) and {compact(middles[1], 2)} without; a faster speed makes "
+        "speculation likelier, so the median of both may rise with the speed"
+    )
 
 
 def bits_text(posterior: Posterior) -> str:
