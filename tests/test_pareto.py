@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from archinfer import Hardware, pareto, predict, solve
 from archinfer.api.planning import priced
 from archinfer.errors import InputError
-from archinfer.forward.pareto import Evaluated, non_dominated
+from archinfer.forward.pareto import Evaluated, found_of, non_dominated
 from archinfer.models.named import read_model
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.economy import node_dollars_per_hour, node_power_w
@@ -136,6 +136,22 @@ def test_more_nodes_never_cost_more() -> None:
     ]
     dollars = [c.dollars_per_million_output_tokens for c in costs if c is not None]
     assert dollars and all(a >= b * (1 - 1e-9) for a, b in pairwise(dollars))
+
+
+def test_cost_and_energy_have_the_interval_of_the_speed() -> None:
+    """What is paid by the hour goes with the time of a token; the energy of bytes does not."""
+    known = found_of([evaluated("deepseek-v3", "h100-sxm", nodes="1:16")]).front[0]
+    speed = known.tokens_per_s_per_user
+    for ends, middle in (
+        (known.dollars_range, known.dollars_per_million_output_tokens),
+        (known.joules_range, known.joules_per_token),
+    ):
+        assert ends.low < middle < ends.high
+    assert known.dollars_range.high / known.dollars_range.low == pytest.approx(
+        speed.p95 / speed.p05
+    )
+    assert known.power_basis == "activity"
+    assert known.joules_range.high / known.joules_range.low < speed.p95 / speed.p05
 
 
 def test_users_are_served_by_copies() -> None:

@@ -10,7 +10,7 @@ from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import Number
 from archinfer.phrases import TERM_TEXTS
 from archinfer.physics.mapping import Placement
-from archinfer.record import Nullable, Quantiles, Record
+from archinfer.record import Ends, Nullable, Quantiles, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,9 @@ class Choice(Record):
         "hardware=hardware.name", "node=hardware.node", "weights", "nodes", "copies", "mapping",
         "users", "tokens_per_s_per_user", "tokens_per_s_per_node", "time_to_first_token_s",
         "dollars_per_hour", "dollars_per_million_output_tokens", "dollars_per_million_tokens",
-        "joules_per_token", "power_w", "power_basis", "memory_fraction", "limit", "misses_by",
-        "chance",
+        "dollars_per_million_output_tokens_range=dollars_range", "joules_per_token",
+        "joules_per_token_range=joules_range", "power_w", "power_basis", "memory_fraction",
+        "limit", "misses_by", "chance",
     )  # fmt: skip
 
     hardware: Hardware
@@ -113,6 +114,26 @@ class Choice(Record):
     """factor by which it misses what was asked, over all of it together; 1: it meets it"""
     chance: Nullable
     """probability that a user sees the target speed; null without a target"""
+
+    def _slower(self, part: float) -> Ends:
+        """What `part` of a figure that falls with the speed makes of it at 95 % and at 5 %."""
+        low, middle, high = self.tokens_per_s_per_user
+        return Ends(*(part * middle / speed + 1.0 - part for speed in (high, low)))
+
+    @property
+    def dollars_range(self) -> Ends:
+        """5 % and 95 % of the dollars for a million output tokens: the nodes are paid by the hour,
+        so a token costs what its time does"""
+        return Ends(*(self.dollars_per_million_output_tokens * v for v in self._slower(1.0)))
+
+    @property
+    def joules_range(self) -> Ends:
+        """5 % and 95 % of the joules of a token: idle power goes with the time of a token, the
+        energy of its bytes and FLOPs does not; the energies themselves count as exact"""
+        idle = 1.0
+        if self.power_basis == "activity":
+            idle = min(self.nodes * self.hardware.idle_power_w / self.power_w, 1.0)
+        return Ends(*(self.joules_per_token * v for v in self._slower(idle)))
 
     @property
     def limit_text(self) -> str:

@@ -104,7 +104,9 @@ def _does(c: Choice) -> str:
         parts[0] += f" (target met with a probability of {percent(c.chance)})"
     parts.append("first token not known" if math.isnan(first) else f"first token {seconds(first)}")
     if not math.isnan(c.dollars_per_million_output_tokens):
-        parts.append(f"${_money(c.dollars_per_million_output_tokens)} a million output tokens")
+        low, high = (_money(end) for end in c.dollars_range)
+        cost = _money(c.dollars_per_million_output_tokens)
+        parts.append(f"${cost} ({low} to {high}) a million output tokens")
         parts.append(f"${c.dollars_per_hour:,.4g} an hour")
     return ", ".join(parts)
 
