@@ -93,6 +93,8 @@ def _found(posterior: Posterior) -> Iterator[doc.Block]:
     yield doc.Items(verdicts(posterior), FACTS_TITLE, doc.ALL)
     for note in notes(posterior):
         yield doc.Paragraph(f"Note: {note}.", where=doc.ALL)
+    for note in plain_or_speculated(posterior):
+        yield doc.Paragraph(f"Note: {note}.", where=FULL)
 
 
 def _rows(posterior: Posterior) -> list[Sequence[str]]:
@@ -242,10 +244,10 @@ def notes(posterior: Posterior) -> list[str]:
             f"half of the posterior is deeper than the {habits.layers[1]:.0f} layers of the habits "
             "above: its prior lets a larger model grow in depth as in width"
         )
-    return [*found, *_plain_or_speculated(posterior), *posterior.warnings]
+    return [*found, *posterior.warnings]
 
 
-def _plain_or_speculated(posterior: Posterior) -> Iterator[str]:
+def plain_or_speculated(posterior: Posterior) -> Iterator[str]:
     """Why a faster speed need not mean fewer active parameters: speculation may have made it."""
     draws, weights = posterior.draws, posterior.weights
     used = draws.speculates > 0.0

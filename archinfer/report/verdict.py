@@ -115,7 +115,7 @@ def _told(sizes: dict[str, Marginal], bits: float, node: str) -> str:
             by[kind if m.identified else "not"].append(SIZES[name])
     parts = [f"{kind} {listed(names)}" for kind, names in by.items() if names]
     if len(parts) == 1 and by["not"]:
-        return f"none of {listed(by['not'])} is identified; the speed adds {bits:.1f} bits in all"
+        return f"none of {listed(by['not'])} is identified; the speed adds {bits:.1f} bits"
     if not by["by the speed"]:
         parts.append(f"the speed adds {bits:.1f} bits in all")
     return "; ".join(parts)
