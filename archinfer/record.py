@@ -38,6 +38,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from html import escape
+from importlib import import_module
 from itertools import pairwise
 from operator import attrgetter
 from textwrap import dedent
@@ -109,6 +110,14 @@ class Record:
         kind: Any = type(self)
         found = ((key, plain(key.get(self))) for key in keys(kind))
         return {k.name: value for k, value in found if not (k.optional and value is None)}
+
+    def to_dataframe(self) -> Any:
+        """A pandas frame (pandas is not installed along): a row for each result, architecture,
+        deployment or published speed in the answer, else one row; `a.b` is key b of key a."""
+        pandas: Any = import_module("pandas")
+        data = self.to_dict()
+        lists = (data.get(name) for name in ("results", "architectures", "deployments", "rows"))
+        return pandas.json_normalize(next((rows for rows in lists if rows), [data]))
 
     def __init_subclass__(cls) -> None:
         """Keep the `repr` below: a dataclass writes none where its class has one."""

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -299,3 +300,14 @@ def test_a_family_like_a_known_model() -> None:
     assert asked.weights == (model.weight_format,)
     own = question("wse-3", nodes=88, like="deepseek-v3", weights="nvfp4", attention="gqa")
     assert (own.weights, own.rules.attention) == (("nvfp4",), "gqa")
+
+
+def test_answers_are_frames_of_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row for each part of an answer that holds several, else one."""
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(json_normalize=list))
+    found = solve("wse-3", nodes=88, tokens_per_second=750, weights="fp8", architectures=2)
+    assert [row["layers"] for row in found.to_dataframe()] == [
+        design.architecture.layers for design in found.architectures
+    ]
+    (row,) = predict("llama-3.1-8b", changes=False).to_dataframe()
+    assert row["model"] == "llama-3.1-8b"

@@ -451,3 +451,12 @@ def test_a_full_disk_is_told_without_a_number() -> None:
         2,
         "error: cannot write: No space left on device\n",
     )
+
+
+def test_names_of_files_are_printed_on_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    page = tmp_path / "a\nerror: \x1b[2Jb.html"
+    found = run(capsys, "predict", "llama-3.1-8b", "--report", str(page))
+    assert page.exists() and found.err == f"wrote {tmp_path}/a\\nerror: \\x1b[2Jb.html\n"
+    assert run(capsys, "check", "--init", str(tmp_path / "a\nb.yaml")).out.count("\n") == 1

@@ -62,7 +62,7 @@ def _measured(
     """Measure, and write profile, picture and page; an interruption leaves nothing behind."""
     from archinfer.calibration.measure import Settings
     from archinfer.calibration.threads import blas_threads
-    from archinfer.cli.output import warn, write_files
+    from archinfer.cli.output import say, warn, write_files
     from archinfer.writing import write
 
     command = _command(quick, memory, blas_threads(), seed)
@@ -75,7 +75,7 @@ def _measured(
             warn(f"blind test: left out, beyond --memory {memory}: {name}")
         if save is not None:
             write(save, found.profile.encode())
-            typer.echo(f"wrote {save}", err=True)
+            say(f"wrote {save}")
         answer = _answer(found)
         write_files(answer, plot, report_file)
     # The command line turns Ctrl-C into an exit; from Python it is still an interrupt.

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from archinfer.errors import printable
+
 if TYPE_CHECKING:
     from archinfer.checks.results import Report
 
@@ -54,13 +56,14 @@ def check(
         raise InputError("expected at least one check file (--init writes an example)")
 
     from archinfer.checks.run import run
+    from archinfer.cli.output import say
     from archinfer.errors import FileError
 
     report = run(files, evaluate=not lint)
     for kind, remarks in (("error", report.errors), ("warning", report.warnings)):
         for remark in remarks:
             said = FileError(remark.file, remark.message, remark.line)
-            typer.echo(f"{kind}: {said}", err=True)
+            say(f"{kind}: {said}")
     _show(report, output, files if lint else [])
     if report.exit_code:
         raise typer.Exit(report.exit_code)
@@ -83,7 +86,7 @@ def _show(report: Report, output: Format, linted: list[str]) -> None:
         wrong = {error.file for error in report.errors}
         for file in linted:
             if file not in wrong:
-                typer.echo(f"{file}: OK")
+                typer.echo(printable(f"{file}: OK"))
     else:
         print_document(told.document(report))
 
@@ -107,4 +110,4 @@ def _write_example(files: list[str]) -> None:
     path = files[0] if files else EXAMPLE_NAME
     check_target("--init", path)
     write(path, example(os.path.basename(path)).encode(), replace=False)
-    typer.echo(f"{path}: written; now run archinfer check {path}")
+    typer.echo(printable(f"{path}: written; now run archinfer check {path}"))

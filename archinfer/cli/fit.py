@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from archinfer.cli.options import takes
-from archinfer.cli.output import warn
+from archinfer.cli.output import say, warn
+from archinfer.cli.progress import waiting
 
 if TYPE_CHECKING:
     from archinfer.fitting.observations import Observation
@@ -36,7 +35,8 @@ def fit(asked: dict[str, Any]) -> None:
     prior = fit_prior(profile)
     if release is not None:
         prior = prior.released(release)
-    found, cases = fit_rows(profile, rows, prior)
+    with waiting("fitting"):
+        found, cases = fit_rows(profile, rows, prior)
     for case in cases:
         if not case.fits:
             warn(f"observation {case.row.id!r}: the model does not fit {case.nodes.max():g} nodes")
@@ -49,7 +49,7 @@ def fit(asked: dict[str, Any]) -> None:
     command += " --save FILE"
     text = profile_text(found, cases, command, prior.sources)
     write(save, text.encode())
-    typer.echo(f"saved {save}", err=True)
+    say(f"saved {save}")
 
 
 def _rows(profile: str, path: str | None) -> list[Observation]:

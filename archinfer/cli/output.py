@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from archinfer.errors import printable
+
 if TYPE_CHECKING:
     from archinfer.report.chart import Chart
     from archinfer.report.document import Document
@@ -116,19 +118,24 @@ def write_files(answer: Answer, plot: str | None, report: str | None) -> None:
         from archinfer.report.plots import save
 
         save(answer.chart(), plot)
-        typer.echo(f"wrote {plot}", err=True)
+        say(f"wrote {plot}")
     if report is not None:
         from archinfer.report.html import to_page
         from archinfer.writing import write
 
         command = shlex.join(["archinfer", *sys.argv[1:]])
         write(report, to_page(answer.document(), command).encode())
-        typer.echo(f"wrote {report}", err=True)
+        say(f"wrote {report}")
+
+
+def say(message: str) -> None:
+    """One line on standard error, whatever letters the names of files in it have."""
+    typer.echo(printable(message), err=True)
 
 
 def warn(message: str) -> None:
-    """One line on standard error."""
-    typer.echo(f"warning: {message}", err=True)
+    """What to beware of."""
+    say(f"warning: {message}")
 
 
 def print_json(value: Any) -> None:

@@ -7,6 +7,20 @@ from contextlib import contextmanager
 
 import typer
 
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Says on a terminal what takes its time, until it is done; elsewhere nothing."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(what):
+        yield
+
+
 MOST = 0.999
 """The bar is full when everything is done, not before: a full bar stops its clock."""
 

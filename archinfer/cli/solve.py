@@ -32,7 +32,7 @@ def solve(
 
     With no options: 750 tokens/s for one user on 88 WSE-3 wafers.
     """
-    from archinfer.cli.output import Answer, check_targets, show, warn
+    from archinfer.cli.output import Answer, check_targets, say, show, warn
 
     check_targets(plot, report)
     if emit is not None:
@@ -61,7 +61,7 @@ def solve(
         if not found.architectures:
             warn(f"nothing is feasible, so there is nothing to write: {emit} was not written")
         for path in write(found.architectures, question, emit):
-            typer.echo(f"wrote {path}", err=True)
+            say(f"wrote {path}")
     answer = Answer(
         lambda: document(found),
         lambda: found,

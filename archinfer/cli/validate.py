@@ -17,6 +17,7 @@ from archinfer.cli.output import (
     show,
     warn,
 )
+from archinfer.cli.progress import waiting
 
 if TYPE_CHECKING:
     from archinfer.fitting.validation import Validation
@@ -47,7 +48,8 @@ def validate(
     if asked["serving"]:
         _serving(output, report, floor)
         return
-    found, remarks = validation(hardware, test, asked["observations"], asked["inverse"])
+    with waiting("fitting without each model, and predicting it"):
+        found, remarks = validation(hardware, test, asked["observations"], asked["inverse"])
     for message in remarks:
         warn(message)
     subject = f"--hardware {hardware or 'wse-3'}" if test is None else f"--test {test}"
@@ -68,7 +70,8 @@ def _serving(output: Format, report: str | None, floor: float) -> None:
     from archinfer.fitting.serving import serving_accuracy
     from archinfer.report.serving import csv_rows, document
 
-    found = serving_accuracy()
+    with waiting("predicting configurations of serving engines"):
+        found = serving_accuracy()
     answer = Answer(lambda: document(found), lambda: found, lambda: csv_rows(found), None)
     show(answer, output, report=report)
     if found.all.coverage90 < floor:

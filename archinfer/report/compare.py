@@ -152,8 +152,9 @@ def _reading(entries: list[Entry]) -> str:
     nodes = "Nodes as asked" if asked.nodes is not None else FEWEST
     return (
         f"{nodes}; {load(asked.context_tokens, asked.concurrency)}, {_gained(entries)}. tp x pp: "
-        "nodes that share a layer x pipeline stages; basis of the constants: measured on the machine, fitted to "
-        "its published speeds, or estimated; full: of the fullest node's usable memory; ceiling: "
+        "nodes that share a layer x pipeline stages; basis of the constants: measured on the "
+        "machine, fitted to its published speeds, or estimated; full: of the fullest node's usable "
+        "memory; ceiling: "
         "the fastest on any number of nodes, on how many, and the largest term of its time."
     )
 
