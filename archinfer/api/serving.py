@@ -106,6 +106,10 @@ def compare(
 
     Raises:
         InputError: as `predict`.
+
+    >>> gpu, wafer = compare("llama-3.1-8b", "h100-sxm,wse-3", speculation=1)
+    >>> wafer.prediction.speed.p05 > gpu.prediction.speed.p95
+    True
     """
     machines = machines_of(hardware)
     counts = _nodes(nodes, len(machines))

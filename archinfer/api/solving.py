@@ -134,6 +134,10 @@ def infer(question: Question | Machine, nodes: Span | None = None, **options: An
 
     Raises:
         InputError: as `solve`.
+
+    >>> found = infer("wse-3", nodes=88, observed=750)
+    >>> found.possible, bool(found.quantiles("layers")[0] >= 1)
+    (True, True)
     """
     if isinstance(question, Question):
         return infer_from(question, **options)
