@@ -123,7 +123,7 @@ def write_files(answer: Answer, plot: str | None, report: str | None) -> None:
         from archinfer.report.html import to_page
         from archinfer.writing import write
 
-        command = shlex.join(["archinfer", *sys.argv[1:]])
+        command = printable(shlex.join(["archinfer", *sys.argv[1:]]))
         write(report, to_page(answer.document(), command).encode())
         say(f"wrote {report}")
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from archinfer.errors import InputError
+from archinfer.errors import InputError, printable
 from archinfer.models.caches import CacheFigures
 from archinfer.models.formats import weight_format
 from archinfer.models.layers.attention import Attention, Indexer
@@ -142,6 +142,8 @@ class Architecture(CacheFigures):
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
+        # It may come from the name of a file, and is printed everywhere.
+        object.__setattr__(self, "name", printable(self.name))
         need(len(self.blocks) > 0, "a model must have at least one layer")
         size_within("hidden_size", self.hidden_size, MAX_WIDTH)
         size_within("vocab_size", self.vocab_size, MAX_VOCABULARY)

@@ -8,6 +8,7 @@ from itertools import groupby
 from xml.etree import ElementTree
 
 from archinfer.checks.results import Remark, Report, Result
+from archinfer.errors import printable
 from archinfer.report import document as doc
 
 # What XML 1.0 cannot hold, escaped or not.
@@ -39,7 +40,8 @@ def document(report: Report) -> doc.Document:
 
 def _line(result: Result) -> doc.Words:
     verdict = doc.Span("PASS", "good") if result.passed else doc.Span("FAIL", "bad")
-    return verdict, f"  {result.file}:{result.line}  {_label(result)}: {_message(result)}"
+    said = f"{result.file}:{result.line}  {_label(result)}: {_message(result)}"
+    return verdict, f"  {printable(said)}"
 
 
 def _label(result: Result) -> str:
