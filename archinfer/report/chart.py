@@ -195,6 +195,10 @@ class Note:
     dy: float = 0.0
 
 
+Line = tuple[str, Sequence[float], Sequence[float], Sequence[str]]
+"""Label, x, y and a name for each point ("" or none at all: no name)."""
+
+
 Mark = Band | Curve | Cells | Points | Box | Bars | Note
 
 
@@ -227,6 +231,27 @@ class Chart:
     def panels(self) -> tuple[Panel, ...]:
         """All panels, row by row."""
         return tuple(p for row in self.rows for p in row)
+
+
+def around(label: str, values: Sequence[float], room: float = 1.3) -> Axis:
+    """A logarithmic axis that holds `values` and a factor of `room` on either side."""
+    return Axis(label, min(values) / room, max(values) * room)
+
+
+def rows_axis(names: Sequence[str], below: float = 0.4) -> Axis:
+    """An axis of names from the top down, with room below the last for a legend."""
+    return Axis("", len(names) - below, -0.6, log=False, categories=tuple(names))
+
+
+def lines(drawn: Sequence[Line], size: float = 3.0) -> list[Mark]:
+    """Each line with its points, told apart by colour and dash."""
+    colours = [c for c in COLOURS if c not in ("ink", "grey", "yellow")]
+    marks: list[Mark] = []
+    for k, (label, x, y, names) in enumerate(drawn):
+        colour = colours[k % len(colours)]
+        marks.append(Curve(x, y, colour, DASHES[k % len(DASHES)]))
+        marks.append(Points(x, y, colour, label=label, names=names, size=size))
+    return marks
 
 
 def text_width(text: str, size: float) -> float:

@@ -55,58 +55,43 @@ def _message(result: Result) -> str:
 
 def junit(report: Report) -> str:
     """JUnit XML: a suite for each file, a case for each expectation, an error for a wrong file."""
-    root = ElementTree.Element(
-        "testsuites",
-        name="archinfer check",
-        tests=str(len(report.results) + len(report.errors)),
-        failures=str(report.failed),
-        errors=str(len(report.errors)),
-    )
+    root = ElementTree.Element("testsuites", name="archinfer check")
+    _count(root, len(report.results) + len(report.errors), report.failed, len(report.errors))
     for file, group in groupby(report.results, key=lambda r: r.file):
         results = list(group)
-        suite = _suite(root, file, len(results), sum(not r.passed for r in results), 0)
+        suite = ElementTree.SubElement(root, "testsuite", name=_xml(file))
+        _count(suite, len(results), sum(not r.passed for r in results), 0)
         for result in results:
+            named = {"name": _xml(_label(result)), "classname": _xml(file), "file": _xml(file)}
             case = ElementTree.SubElement(
-                suite,
-                "testcase",
-                name=_xml(_label(result)),
-                classname=_xml(file),
-                file=_xml(file),
-                line=str(result.line),
-                time="0",
+                suite, "testcase", named | {"line": str(result.line), "time": "0"}
             )
             text = _xml(_message(result))
             if result.passed:
                 ElementTree.SubElement(case, "system-out").text = text
             else:
-                ElementTree.SubElement(
+                failure = ElementTree.SubElement(
                     case, "failure", message=text, type=result.expectation
-                ).text = f"{_xml(file)}:{result.line}: {text}"
+                )
+                failure.text = f"{_xml(file)}:{result.line}: {text}"
     for error in report.errors:
-        suite = _suite(root, error.file, 1, 0, 1)
-        case = ElementTree.SubElement(
-            suite, "testcase", name="file", classname=_xml(error.file), time="0"
-        )
-        ElementTree.SubElement(
-            case, "error", message=_xml(error.message), type="FileError"
-        ).text = _xml(_where(error) + error.message)
+        suite = ElementTree.SubElement(root, "testsuite", name=_xml(error.file))
+        _count(suite, 1, 0, 1)
+        named = {"name": "file", "classname": _xml(error.file), "time": "0"}
+        case = ElementTree.SubElement(suite, "testcase", named)
+        wrong = ElementTree.SubElement(case, "error", message=_xml(error.message), type="FileError")
+        wrong.text = _xml(_where(error) + error.message)
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, "unicode")
 
 
-def _suite(
-    root: ElementTree.Element, name: str, tests: int, failures: int, errors: int
-) -> ElementTree.Element:
-    return ElementTree.SubElement(
-        root,
-        "testsuite",
-        name=_xml(name),
-        tests=str(tests),
-        failures=str(failures),
-        errors=str(errors),
-        skipped="0",
-        time="0",
-    )
+def _count(element: ElementTree.Element, tests: int, failures: int, errors: int) -> None:
+    element.set("tests", str(tests))
+    element.set("failures", str(failures))
+    element.set("errors", str(errors))
+    if element.tag == "testsuite":
+        element.set("skipped", "0")
+        element.set("time", "0")
 
 
 def _xml(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib.metadata import version
 
 import numpy as np
@@ -25,10 +25,6 @@ WAYS = {
 
 def _caption(text: str) -> str:
     return f"archinfer {version('archinfer')}. {text}"
-
-
-def _around(label: str, values: Sequence[float], room: float = 1.25) -> chart.Axis:
-    return chart.Axis(label, min(values) / room, max(values) * room)
 
 
 def validate_chart(found: Validation) -> chart.Chart:
@@ -56,8 +52,8 @@ def _scatter(rows: list[PublishedSpeed]) -> chart.Panel:
         for p in rows
         if "constant_per_layer" in p.baselines
     ]
-    x = _around("published tokens/s of one user", ends)
-    y = _around("predicted tokens/s of one user", [*ends, *(v for _, v in naive)])
+    x = chart.around("published tokens/s of one user", ends, 1.25)
+    y = chart.around("predicted tokens/s of one user", [*ends, *(v for _, v in naive)], 1.25)
     both = [min(x.low, y.low), max(x.high, y.high)]
     marks: list[chart.Mark] = [
         chart.Curve(both, both, "ink", width=1.2, label="predicted = published")
@@ -127,7 +123,7 @@ def _errors(found: Validation) -> chart.Panel:
         "How far off, beside naive predictions",
         f"Factor between predicted and published speed. {words}.",
         chart.Axis("factor between predicted and published speed", 1.0, 2.0 * max(worsts)),
-        chart.Axis("", len(ways) - 0.1, -0.6, log=False, categories=tuple(n for n, _, _ in ways)),
+        chart.rows_axis([n for n, _, _ in ways], 0.1),
         (
             chart.Points(medians, y, "blue", "circle", "median, and up to the worst", size=4.5,
                    x_ends=(medians, worsts)),
@@ -160,8 +156,8 @@ def _parts(found: Calibration) -> list[tuple[str, str, str, tuple[Timing, ...]]]
 def _measured(found: Calibration) -> chart.Panel:
     every = [*found.run.fitted.points, *found.run.heldout.points]
     ends = [v for p in every for v in (p.measured_tokens_per_s, p.predicted_tokens_per_s)]
-    x = _around("measured tokens/s of one sequence", ends)
-    y = _around("predicted tokens/s of one sequence", ends)
+    x = chart.around("measured tokens/s of one sequence", ends, 1.25)
+    y = chart.around("predicted tokens/s of one sequence", ends, 1.25)
     marks: list[chart.Mark] = [
         chart.Curve(
             [x.low, x.high], [x.low, x.high], "ink", width=1.2, label="predicted = measured"
@@ -227,8 +223,8 @@ def _roofline(found: Calibration) -> chart.Panel:
         series.append(chart.Points(at, rate, colour, marker, label, size=3.5))
         intensities += at
         rates += rate
-    x = _around("FLOPs per byte", [*intensities, peak / read], 1.6)
-    y = _around("GFLOP/s", [*rates, peak], 1.6)
+    x = chart.around("FLOPs per byte", [*intensities, peak / read], 1.6)
+    y = chart.around("GFLOP/s", [*rates, peak], 1.6)
     roof = np.geomspace(x.low, x.high, 60)
     line = chart.Curve(
         roof.tolist(),

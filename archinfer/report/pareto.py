@@ -218,40 +218,31 @@ def _reading(found: Pareto) -> str:
 def pareto_chart(found: Pareto) -> chart.Chart:
     """Tokens/s of one user against tokens/s of one node, and against dollars, by machine."""
     machines = [f for f in found.machines if f.front]
-    colours = [c for c in chart.COLOURS if c not in ("ink", "grey", "yellow")]
-    marks: tuple[list[chart.Mark], list[chart.Mark]] = ([], [])
-    ends: tuple[list[float], list[float]] = ([], [])
-    for k, f in enumerate(machines):
-        colour, dash = colours[k % len(colours)], chart.DASHES[k % len(chart.DASHES)]
-        for side, value in enumerate((_per_node, _dollars)):
-            points = [(c.tokens_per_s_per_user.p50, value(c)) for c in f.front]
-            points = [(x, y) for x, y in points if math.isfinite(y)]
-            if not points:
-                continue
-            x, y = [p[0] for p in points], [p[1] for p in points]
-            ends[side].extend(y)
-            marks[side].append(chart.Curve(x, y, colour, dash))
-            marks[side].append(chart.Points(x, y, colour, label=f.hardware.name, size=2.5))
+    names = listed([f.hardware.name for f in machines])
     speeds_ = [c.tokens_per_s_per_user.p50 for c in found.deployments]
-    x_axis = chart.Axis("tokens/s of one user", min(speeds_) / 1.3, max(speeds_) * 1.3)
+    x_axis = chart.around("tokens/s of one user", speeds_)
     target = found.question.target_tokens_per_s
     panels = []
-    for side, (title, label) in enumerate(
-        (
-            ("Speed of a user against throughput", "output tokens/s of one node"),
-            ("What a token costs", "USD for a million output tokens"),
-        )
-    ):
-        if not ends[side]:
+    for title, label, value, corner in (
+        ("Speed of a user against throughput", "output tokens/s of one node", _per_node,
+         "lower left"),
+        ("What a token costs", "USD for a million output tokens", _dollars, "upper left"),
+    ):  # fmt: skip
+        drawn: list[chart.Line] = []
+        for f in machines:
+            points = [(c.tokens_per_s_per_user.p50, value(c)) for c in f.front]
+            x, y = zip(*[(0.0, 0.0), *(p for p in points if math.isfinite(p[1]))], strict=True)
+            drawn.append((f.hardware.name, x[1:], y[1:], ()))
+        ends = [v for line in drawn for v in line[2]]
+        if not ends:
             continue
-        y_axis = chart.Axis(label, min(ends[side]) / 1.5, max(ends[side]) * 1.5)
+        y_axis = chart.around(label, ends, 1.5)
+        marks = chart.lines(drawn, 2.5)
         if target is not None and x_axis.low < target < x_axis.high:
             line = chart.Curve([target, target], [y_axis.low, y_axis.high], "grey", (2.0, 2.0), 1.0)
-            marks[side].append(line)
-        text = f"{title} of {found.model} on {listed([f.hardware.name for f in machines])}."
-        corner = "lower left" if side == 0 else "upper left"
-        panels.append(chart.Panel(title, text, x_axis, y_axis, tuple(marks[side]), corner))
-    names = listed([f.hardware.name for f in machines])
+            marks.append(line)
+        text = f"{title} of {found.model} on {names}."
+        panels.append(chart.Panel(title, text, x_axis, y_axis, tuple(marks), corner))
     return chart.Chart(f"{found.model} on {names}", (tuple(panels),), _reading(found))
 
 

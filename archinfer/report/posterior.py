@@ -15,7 +15,7 @@ from archinfer.report import document as doc
 from archinfer.report.findings import identified_words
 from archinfer.report.posterior_chart import posterior_panels
 from archinfer.units import plain_number
-from archinfer.words import QUANTITIES_IN_USE, SIZES, compact, counted, span
+from archinfer.words import QUANTITIES_IN_USE, SIZES, compact, counted, percent, span
 
 FACTS_SHOWN = 2
 FULL = doc.EXPLAIN | doc.PAGE | doc.MARKDOWN
@@ -124,7 +124,7 @@ def _modes(posterior: Posterior) -> list[Sequence[str]]:
     return [
         (
             mode.layers_per_node,
-            f"{100 * mode.probability:.0f} %",
+            percent(mode.probability),
             *(ends(name, getattr(mode, name)) for name in QUANTITIES),
         )
         for mode in posterior.modes
@@ -212,14 +212,14 @@ def nuisance_text(posterior: Posterior) -> str:
         ("software", posterior.software_probability or {}),
     ]
     told = "; ".join(
-        f"{what} " + ", ".join(f"{name} {100 * p:.0f} %" for name, p in shares_.items())
+        f"{what} " + ", ".join(f"{name} {percent(p)}" for name, p in shares_.items())
         for what, shares_ in shares
         if len(shares_) > 1
     )
     stacked = ""
     if posterior.layers_per_node_probability is not None:
         stacked = f"; layers a {posterior.question.hardware.node} " + ", ".join(
-            f"{name}: {100 * p:.0f} %" for name, p in posterior.layers_per_node_probability.items()
+            f"{name}: {percent(p)}" for name, p in posterior.layers_per_node_probability.items()
         )
     accepted = posterior.quantiles("accepted_tokens")
     low, high = posterior.question.speculation
@@ -318,7 +318,7 @@ def comparison_text(comparison: Comparison) -> list[str]:
     slower = ratio >= 1.0
     causes = sorted(comparison.main_cause.items(), key=lambda item: -item[1])
     chances = ", ".join(
-        f"{CHANCES.get(name, name)} {100 * p:.0f} %" for name, p in comparison.probability.items()
+        f"{CHANCES.get(name, name)} {percent(p)}" for name, p in comparison.probability.items()
     )
     parts = ", ".join(
         f"{name} x {f if slower else 1.0 / f:.2f}"
@@ -338,8 +338,8 @@ def comparison_text(comparison: Comparison) -> list[str]:
         f"{comparison.reference} answers at "
         f"{plain_number(comparison.reference_tokens_per_s, 4)} tokens/s, "
         f"{ratio if slower else 1.0 / ratio:.2g} times as {'fast' if slower else 'slow'}.",
-        f"Main cause: {cause(first)} with {100 * chance:.0f} %"
-        + "".join(f", {cause(name)} with {100 * p:.0f} %" for name, p in causes[1:3] if p > 0.02)
+        f"Main cause: {cause(first)} with {percent(chance)}"
+        + "".join(f", {cause(name)} with {percent(p)}" for name, p in causes[1:3] if p > 0.02)
         + f". By factors: {parts}.",
         f"Compared with it: {chances}.",
     ]

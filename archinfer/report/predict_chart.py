@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from archinfer.errors import InputError
 from archinfer.forward.prediction import Prediction
 from archinfer.physics.terms import TERMS
 from archinfer.report import chart
+from archinfer.report.predict_model import Row
 from archinfer.report.sources import caption
 from archinfer.words import compact, counted, gain, percent, seconds
 
@@ -29,26 +29,6 @@ TERM_STYLES = {
 
 Times = list[tuple[str, dict[str, float]]]
 """Seconds of one pass by term, and their total, of several models by name."""
-
-
-class Named(Protocol):
-    """A prediction under the name that the user gave the model."""
-
-    @property
-    def name(self) -> str:
-        """Of the model."""
-
-    @property
-    def result(self) -> Prediction:
-        """Of one depth."""
-
-    @property
-    def speed(self) -> tuple[float, float, float]:
-        """Tokens/s."""
-
-    @property
-    def plain_speed(self) -> tuple[float, float, float]:
-        """Tokens/s without speculation."""
 
 
 def micro(value_s: float) -> str:
@@ -89,7 +69,7 @@ def time_panel(title: str, time_s: dict[str, float]) -> chart.Panel:
         title,
         f"One pass takes {micro(total)}: {words}.",
         chart.Axis(f"time of one pass in {unit}", 0.0, 1.3 * scale * total, log=False),
-        chart.Axis("", len(names) - 0.4, -0.6, log=False, categories=names),
+        chart.rows_axis(names),
         (bars,),
     )
 
@@ -125,15 +105,13 @@ def terms_panel(rows: Times) -> chart.Panel:
         "Time of one pass by term",
         f"Time of one pass. {words}.",
         chart.Axis(f"time of one pass in {unit}", 0.0, 1.3 * most, log=False),
-        chart.Axis(
-            "", len(rows) - 0.4, -0.6, log=False, categories=tuple(name for name, _ in rows)
-        ),
+        chart.rows_axis([name for name, _ in rows]),
         tuple(marks),
         "upper right",
     )
 
 
-def speeds_panel(rows: Sequence[Named]) -> chart.Panel:
+def speeds_panel(rows: Sequence[Row]) -> chart.Panel:
     """Predicted tokens/s of each model, with its 90 % interval."""
     y = list(range(len(rows)))
     ends = [v for row in rows for v in (*row.speed, *row.plain_speed)]
@@ -164,10 +142,8 @@ def speeds_panel(rows: Sequence[Named]) -> chart.Panel:
     return chart.Panel(
         "Predicted speed with its 90 % interval",
         f"Tokens/s of one user. {words}.",
-        chart.Axis("tokens/s of one user", min(ends) / 1.3, max(ends) * 1.3),
-        chart.Axis(
-            "", len(rows) - 0.1, -0.6, log=False, categories=tuple(row.name for row in rows)
-        ),
+        chart.around("tokens/s of one user", ends),
+        chart.rows_axis([row.name for row in rows], 0.1),
         tuple(marks),
         "lower right",
     )
@@ -178,7 +154,7 @@ def times_s(p: Prediction) -> dict[str, float]:
     return {t: float(getattr(p.time, t)) for t in (*TERMS, "total")}
 
 
-def panels(rows: Sequence[Named]) -> tuple[chart.Panel, chart.Panel]:
+def panels(rows: Sequence[Row]) -> tuple[chart.Panel, chart.Panel]:
     """Time by term and speed of the models that fit, one at least."""
     fitting = [row for row in rows if row.result.fits]
     times = [(row.name, times_s(row.result)) for row in fitting]
@@ -187,7 +163,7 @@ def panels(rows: Sequence[Named]) -> tuple[chart.Panel, chart.Panel]:
     return time, speeds_panel(fitting)
 
 
-def predict_chart(rows: Sequence[Named]) -> chart.Chart:
+def predict_chart(rows: Sequence[Row]) -> chart.Chart:
     """Speed with its interval, and the time of one token by term.
 
     Raises:

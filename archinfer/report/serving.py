@@ -6,6 +6,7 @@ from typing import Any
 
 from archinfer.fitting.serving import Accuracy, ServingAccuracy
 from archinfer.report import document as doc
+from archinfer.words import percent
 
 HEADINGS = ("", "rows", "median", "9 of 10", "bias", "in 90 %", "first token")
 
@@ -33,7 +34,7 @@ def _cells(one: Accuracy) -> list[str]:
         f"{one.median_factor:.2f}",
         f"{one.p90_factor:.2f}",
         f"{one.bias:.2f}",
-        f"{100 * one.coverage90:.0f} %",
+        percent(one.coverage90),
         "-" if first is None else f"{first:.2f}",
     ]
 

@@ -100,30 +100,24 @@ def _reading(row: Row, overrides: tuple[str, ...]) -> str:
 def sweep_chart(rows: Sequence[Row]) -> chart.Chart:
     """Tokens/s of one user against tokens/s of one node, a line for each model and context."""
     fitting = [row for row in rows if row.result.fits]
-    marks: list[chart.Mark] = []
-    colours = [c for c in chart.COLOURS if c not in ("ink", "grey", "yellow")]
-    xs: list[float] = []
-    ys: list[float] = []
-    lines = groupby(fitting, key=lambda row: (row.name, row.result.deployment.context_tokens))
-    for k, ((name, context), found) in enumerate(lines):
+    groups = groupby(fitting, key=lambda row: (row.name, row.result.deployment.context_tokens))
+    drawn: list[chart.Line] = []
+    for (name, context), found in groups:
         mine = list(found)
         x = [row.speed[1] for row in mine]
         y = [float(row.result.throughput.p50) / int(row.result.nodes_used) for row in mine]
-        colour = colours[k % len(colours)]
         named = f"{name}, " if len(_models(rows)) > 1 else ""
         users = [f"{row.result.deployment.concurrency:,}" for row in mine]
-        marks += [
-            chart.Curve(x, y, colour, chart.DASHES[k % len(chart.DASHES)]),
-            chart.Points(x, y, colour, label=f"{named}{compact(context)} context", names=users),
-        ]
-        xs, ys = xs + x, ys + y
+        drawn.append((f"{named}{compact(context)} context", x, y, users))
     hardware = rows[0].result.hardware
     panel = chart.Panel(
         "Speed of one user and of one node by users served at once",
         f"Tokens/s of one {hardware.node} against tokens/s of one user; numbers are users.",
-        chart.Axis("tokens/s of one user", min(xs) / 1.3, max(xs) * 1.3),
-        chart.Axis(f"tokens/s of one {hardware.node}", min(ys) / 1.5, max(ys) * 1.5),
-        tuple(marks),
+        chart.around("tokens/s of one user", [v for line in drawn for v in line[1]]),
+        chart.around(
+            f"tokens/s of one {hardware.node}", [v for line in drawn for v in line[2]], 1.5
+        ),
+        tuple(chart.lines(drawn)),
         "lower left",
     )
     names = ", ".join(mine[0].name for mine in _models(rows))
