@@ -117,7 +117,7 @@ def _told(sizes: dict[str, Marginal], bits: float, node: str) -> str:
     if len(parts) == 1 and by["not"]:
         return f"none of {listed(by['not'])} is identified; the speed adds {bits:.1f} bits"
     if not by["by the speed"]:
-        parts.append(f"the speed adds {bits:.1f} bits in all")
+        parts.append(f"the speed adds {bits:.1f} bits")
     return "; ".join(parts)
 
 
