@@ -438,7 +438,7 @@ def test_commands_draw(tmp_path, capsys) -> None:
 
 def test_calibrate_and_validate_draw(tmp_path, capsys, monkeypatch) -> None:
     pytest.importorskip("matplotlib", reason="the extra 'plot' is not installed")
-    monkeypatch.setattr(calibration, "HostBench", lambda *_, **__: FakeBench(0.01))
+    monkeypatch.setattr(calibration, "Bench", lambda *_, **__: FakeBench(0.01))
     picture = tmp_path / "calibrate.svg"
     done = cli.run(capsys, "calibrate", "--quick", "--plot", str(picture))
     assert done.code == 0
