@@ -5,7 +5,9 @@ A block opens with a line of three backticks and `console`; its first line is `$
 arguments to rewrite the files, with --check to list blocks that differ: words must be equal,
 numbers within 2 % (sampled figures move a little between versions of NumPy). With --pictures it
 draws docs/images instead, all but calibrate.png, which shows a measurement.
-Blocks whose opening line says `console-once` (measurements of a machine) are left alone.
+Blocks whose opening line says `console-once` are measurements of a machine, with their pictures in
+docs/images: they are left alone but with --measure, which rewrites these alone; on a machine where
+nothing else runs.
 """
 
 from __future__ import annotations
@@ -14,14 +16,18 @@ import argparse
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```console\n\$ (archinfer[^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ONCE = re.compile(r"^```console-once\n\$ (archinfer[^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 PICTURES = {
     "predict.png": "predict gpt-oss-120b qwen3-235b-a22b kimi-k2 --hardware b200 --nodes 8",
     "pareto.png": "pareto deepseek-v3 --hardware h100-sxm,b200,gb200-nvl72,mi300x,wse-3",
@@ -37,13 +43,16 @@ def files() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def run(command: str, columns: int = 100) -> str:
+def run(
+    command: str, columns: int = 100, cwd: str | os.PathLike[str] = ROOT, timeout: float = 300
+) -> str:
     """What the command prints on standard output, without spaces at line ends."""
     words = shlex.split(command)
     environment = os.environ | {
         "COLUMNS": str(columns),
         "NO_COLOR": "1",
         "PYTHONIOENCODING": "utf-8",
+        "PYTHONPATH": str(ROOT),
     }
     done = subprocess.run(
         [sys.executable, "-m", *words],
@@ -51,8 +60,8 @@ def run(command: str, columns: int = 100) -> str:
         text=True,
         encoding="utf-8",
         env=environment,
-        cwd=ROOT,
-        timeout=300,
+        cwd=cwd,
+        timeout=timeout,
         check=False,
     )
     if done.returncode not in (0, 1):
@@ -79,6 +88,21 @@ def same(old: str, new: str, tolerance: float = 0.02) -> bool:
     return all(abs(x - y) <= tolerance * max(abs(x), abs(y), 0.5) for x, y in pairs)
 
 
+def measure() -> None:
+    """Rewrite the measurements, on all cores of this machine."""
+    kept = {name: os.environ.pop(name, None) for name in THREADS}
+    for path in files():
+        text = path.read_text(encoding="utf-8")
+        for m in ONCE.finditer(text):
+            with tempfile.TemporaryDirectory() as folder:
+                printed = run(m[1], cwd=folder, timeout=900)
+                for picture in Path(folder).glob("*.png"):
+                    shutil.copy(picture, ROOT / "docs" / "images")
+            text = text.replace(m[0], f"```console-once\n$ {m[1]}\n{printed}```")
+        path.write_text(text, encoding="utf-8")
+    os.environ.update({name: value for name, value in kept.items() if value is not None})
+
+
 def blocks(text: str) -> Iterator[re.Match[str]]:
     """The console blocks of a file."""
     return BLOCK.finditer(text)
@@ -95,7 +119,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--pictures", action="store_true")
+    parser.add_argument("--measure", action="store_true")
     asked = parser.parse_args()
+    if asked.measure:
+        measure()
+        return 0
     if asked.pictures:
         draw()
         return 0

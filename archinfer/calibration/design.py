@@ -74,7 +74,7 @@ def point_bytes(point: Point) -> float:
     room = point.context_tokens + ROOM_TOKENS
     cache = 2 * c.kv_heads * c.head_dim * room * c.layers
     scores = c.heads * room
-    widest = max(c.hidden_size, 2 * c.intermediate_size, 2 * c.moe_intermediate_size, VOCAB)
+    widest = max(c.hidden_size, 2 * c.intermediate_size, 2 * c.moe_intermediate_size, c.vocab_size)
     slots = c.experts_per_token * (2 * c.hidden_size + 3 * c.moe_intermediate_size)
     rotary = 2 * c.head_dim * room
     return 4.0 * (point.batch * (cache + scores + 16 * widest + slots) + rotary)
@@ -117,42 +117,20 @@ def _points(quick: bool) -> list[Point]:
     first = _moe(640, 3, 192, 12, 6, shared=4)
     second = _moe(1152, 2, 640, 6, 3, shared=1, kv_heads=3)
     third = _moe(384, 6, 192, 8, 4, shared=2, kv_heads=3)
-    points = [
-        Point(deep, 64),
-        Point(wide, 64),
-        Point(few, 2048),
-        Point(calls, 64),
-        Point(first, 256, heldout=True),
-        Point(plain, 64),
-        Point(few, 64, 4),
-        Point(second, 128, heldout=True),
-        Point(wide, 512, 2),
-        Point(calls, 1024),
-        Point(middle, 64),
-        Point(third, 512, heldout=True),
-        Point(few, 1024, 2),
-        Point(first, 1024, 2, heldout=True),
-        Point(single, 64),
-        Point(third, 128, 4, heldout=True),
-        Point(broad, 64),
-        Point(plain, 2048),
-    ]
+    timed = [
+        (deep, 64, 1), (wide, 64, 1), (few, 2048, 1), (calls, 64, 1), (first, 256, 1),
+        (plain, 64, 1), (few, 64, 4), (second, 128, 1), (wide, 512, 2), (calls, 1024, 1),
+        (middle, 64, 1), (third, 512, 1), (few, 1024, 2), (first, 1024, 2),
+        (single, 64, 1), (third, 128, 4), (broad, 64, 1), (plain, 2048, 1),
+    ]  # fmt: skip
     if not quick:
-        points += [
-            Point(middle, 2048),
-            Point(single, 128, 4),
-            Point(deep, 512, 2),
-            Point(broad, 256, 2),
-            Point(second, 2048, heldout=True),
-            Point(calls, 256, 4),
-            Point(plain, 512, 2),
-            Point(deep, 2048),
-            Point(wide, 128, 4),
-            Point(second, 512, 2, heldout=True),
-            Point(first, 64, 4, heldout=True),
-            Point(third, 2048, heldout=True),
-        ]
-    return points
+        timed += [
+            (middle, 2048, 1), (single, 128, 4), (deep, 512, 2), (broad, 256, 2), (second, 2048, 1),
+            (calls, 256, 4), (plain, 512, 2), (deep, 2048, 1), (wide, 128, 4), (second, 512, 2),
+            (first, 64, 4), (third, 2048, 1),
+        ]  # fmt: skip
+    unseen = first, second, third
+    return [Point(model, context, batch, model in unseen) for model, context, batch in timed]
 
 
 def plan(memory_bytes: float, quick: bool, points: Sequence[Point] | None = None) -> Plan:
