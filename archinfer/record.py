@@ -238,7 +238,7 @@ def _about(owner: Any, path: str) -> tuple[Any, str | None]:
         text = inspect.getdoc(function)
     else:
         hint = get_type_hints(owner, include_extras=True)[name]
-        text = next((t[name] for c in owner.__mro__ if name in (t := _field_texts(c))), None)
+        text = next((t[name] for c in owner.__mro__ if name in (t := field_texts(c))), None)
     return _about(hint, rest) if rest else (_without_arrays(hint), text)
 
 
@@ -250,7 +250,7 @@ def _without_arrays(hint: Any) -> Any:
 
 
 @cache
-def _field_texts(owner: type) -> dict[str, str]:
+def field_texts(owner: type) -> dict[str, str]:
     """The docstring under each field, by the field's name."""
     if owner in (object, tuple):
         return {}

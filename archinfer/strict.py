@@ -77,7 +77,8 @@ def validate(document: Document, model: type[Model]) -> Model:
     """The document as an instance of a pydantic model.
 
     Raises:
-        FileError: at the first line that is wrong; says how many more faults there are.
+        FileError: at the first line that is wrong; names every key that is missing and says how
+            many more faults there are.
     """
     try:
         return model.model_validate(document.data)
@@ -99,8 +100,12 @@ def _first_fault(document: Document, model: type[BaseModel], error: ValidationEr
     # A misspelt key is one fault, although pydantic also misses the key that was meant.
     faults = [f for f in faults if f[1]["type"] != "missing" or f[0] not in misspelt]
     place, fault = min(faults, key=lambda f: document.line_of(f[0]))
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    return document.error(place, _fault_message(model, place, fault) + more)
+    others = [f for f in faults if f[0] != place]
+    missing = [".".join(map(str, p)) for p, f in others if f["type"] == "missing"]
+    named = f"; missing as well: {', '.join(map(repr, missing))}" if missing else ""
+    left = len(others) - len(missing)
+    more = f" (and {left} more)" if left else ""
+    return document.error(place, _fault_message(model, place, fault) + named + more)
 
 
 def _fault_message(model: type[BaseModel], place: Location, fault: dict[str, Any]) -> str:

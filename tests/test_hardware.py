@@ -403,3 +403,62 @@ def test_lint_reports_every_file(toy: Path, tmp_path: Path) -> None:
         f"error: {wrong}:7: key 'memory.capacity.value': found '10 GX', expected"
     )
     assert faults[1] == f"error: {tmp_path / 'missing.yaml'}: no such file"
+
+
+@pytest.mark.parametrize("like", Hardware.names())
+def test_a_profile_is_begun_like_any_other_and_passes_lint(
+    like: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner()
+    begun = runner.invoke(app, ["init", "mine", "--like", like])
+    assert begun.exit_code == 0 and begun.stdout.startswith("mine.yaml: written")
+    checked = runner.invoke(app, ["lint", "mine.yaml"])
+    assert checked.exit_code == 0, checked.stderr
+    mine, other = Hardware.load("mine.yaml"), Hardware.load(like)
+    assert mine.name == "mine"
+    for key in ("memory_capacity_bytes", "bandwidth_bytes_per_s", "fixed_time_per_layer_s"):
+        assert getattr(mine, key) == getattr(other, key)
+    assert mine.sync_latency_s == other.sync_latency_s
+    text = Path("mine.yaml").read_text(encoding="utf-8")
+    assert "peak memory bandwidth of one node" in text
+    if "like: gpu" in text:
+        assert "# Borrowed from the constants of gpu" in text
+    own = {f.source for f in mine.figures if f.key.startswith("memory.")}
+    assert own == {f"estimate, as {other.name}"}
+    assert runner.invoke(app, ["init", "mine", "--like", like]).exit_code != 0
+
+
+def test_every_missing_key_is_named_in_one_run(tmp_path: Path) -> None:
+    text = Path("hardware/h100-sxm.yaml").read_text(encoding="utf-8")
+    for section in ("memory", "constants"):
+        text = re.sub(rf"(?m)^{section}:\n(?:  .*\n)+", "", text)
+    text = re.sub(r"(?m)^  peak:\n(?:    .*\n)+", "  cores: {value: 1, source: x}\n", text)
+    text = text.replace("  size:\n    value: 8\n    source: HGX H100\n", "")
+    path = tmp_path / "short.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(FileError) as caught:
+        Hardware.load(path)
+    assert all(
+        key in str(caught.value) for key in ("'memory'", "'compute.peak'", "'scale_up.size'")
+    )
+
+
+def test_a_machine_alone_needs_neither_links_nor_all_reduces(tmp_path: Path) -> None:
+    text = Path("hardware/apple-m4-max.yaml").read_text(encoding="utf-8").replace("like: gpu\n", "")
+    text = re.sub(r"(?m)^software:\n(?:  .*\n)+", "", text)
+    constants = "".join(
+        f"  {k}: {{value: {v}, source: made up}}\n"
+        for k, v in (
+            ("fixed_time_per_layer", "50 us"),
+            ("bandwidth_efficiency", 0.8),
+            ("compute_efficiency", 0.5),
+        )
+    )
+    path = tmp_path / "alone.yaml"
+    path.write_text(text.replace("constants:\n", "constants:\n" + constants), encoding="utf-8")
+    assert Hardware.load(path).alone
+    linked = "link:\n  bandwidth: {value: 1 GB/s, source: x}\n  latency: {value: 1 us, source: x}\n"
+    path.write_text(path.read_text(encoding="utf-8") + linked, encoding="utf-8")
+    with pytest.raises(FileError, match="missing key 'reductions_per_layer'"):
+        Hardware.load(path)

@@ -1,4 +1,4 @@
-"""`archinfer hardware`: list, show and lint hardware profiles."""
+"""`archinfer hardware`: list, show, begin and lint hardware profiles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from archinfer.cli.output import Answer, FormatOption
 from archinfer.cli.output import Format as Every
 from archinfer.cli.output import show as show_answer
 
-app = typer.Typer(no_args_is_help=True, help="List, show and check hardware profiles.")
+app = typer.Typer(no_args_is_help=True, help="List, show, begin and check hardware profiles.")
 
 
 class Format(StrEnum):
@@ -47,6 +47,21 @@ def show(
 
     hardware = Hardware.load(name)
     show_answer(Answer(lambda: show_document(hardware), lambda: hardware), output)
+
+
+@app.command()
+def init(
+    name: Annotated[str, typer.Argument(help="Name of the new profile; the file is NAME.yaml.")],
+    like: Annotated[str, typer.Option("--like", help="Profile to start from: name or path.")],
+) -> None:
+    """Write a commented profile that begins with another machine's figures."""
+    from archinfer.hardware.starting import starting_profile
+    from archinfer.writing import check_target, write
+
+    text, path = starting_profile(name, like), f"{name}.yaml"
+    check_target("NAME", path)
+    write(path, text.encode(), replace=False)
+    typer.echo(f"{path}: written; change what differs, then run archinfer hardware lint {path}")
 
 
 @app.command()

@@ -139,9 +139,9 @@ class Node(Record):
     joules_per_flop: Annotated[float, Key("energy.flop", "joules_per_flop", closed=True)] = math.nan
     """energy of a FLOP in 16 bits, above idle; in other formats by their peaks"""
     reductions_per_layer: Annotated[
-        Number, Key("reductions_per_layer", "number", closed=True, uncertain=True)
-    ]
-    """dependent all-reduces of one dense layer"""
+        Number, Key("reductions_per_layer", "number", closed=True, uncertain=True, optional=True)
+    ] = 2.0
+    """dependent all-reduces of one dense layer; may be left out of a machine that stands alone"""
     cycles_per_weight: Annotated[
         Number,
         Key("cycles_per_weight", "cycles", closed=True, uncertain=True, optional=True,
