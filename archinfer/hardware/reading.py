@@ -96,12 +96,8 @@ def _execution_faults(profile: Profile) -> Iterator[Fault]:
     """Figures of one kind of hardware that are missing, and those of the other that are there."""
     linked = profile.execution == "spatial" or profile.link is not None
     if linked and _at(profile, ("constants", "reductions_per_layer")) is None:
-        yield (
-            ("constants",),
-            (
-                "missing key 'reductions_per_layer' in 'constants'; machines that work together need it"
-            ),
-        )
+        text = "missing key 'reductions_per_layer' in 'constants'"
+        yield ("constants",), f"{text}; machines that work together need it"
     # A section all of whose figures are of one kind is needed, or foreign, as a whole.
     if profile.execution == "spatial" and profile.link is None:
         yield ("link",), "missing key 'link'; execution spatial needs it"

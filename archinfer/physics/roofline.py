@@ -7,6 +7,7 @@ import numpy as np
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import Number
 from archinfer.physics.mapping import Placement
+from archinfer.physics.nodegroup import DISTINCT_TOKENS
 from archinfer.physics.workload import Workload
 
 
@@ -22,6 +23,8 @@ def roofline_tokens_per_s(hardware: Hardware, workload: Workload, mapping: Place
         stages = mapping.stages(workload.shape.layers)
         users = np.asarray(workload.traffic.concurrency, dtype=float)
         batch = np.maximum(users / stages, 1.0)
-    done = workload.work(batch)
-    read_bytes = done.weight_bytes + done.kv_read_bytes
+    # Tokens that route alike hit fewer experts.
+    apart = hardware.spatial or bool(np.all(np.isnan(hardware.routed_kernels)))
+    weights_bytes = workload.work(batch if apart else batch**DISTINCT_TOKENS).weight_bytes
+    read_bytes = weights_bytes + workload.work(batch).kv_read_bytes
     return mapping.tensor_parallel * hardware.bandwidth_bytes_per_s / read_bytes
