@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Final, Literal, get_args, get_type_hints
 
 from archinfer import units
 from archinfer.arrays import Number
@@ -77,6 +77,12 @@ class Key:
         return value
 
 
+_FITTED: Final[dict[str, Any]] = {"uncertain": True, "optional": True, "only": "temporal"}
+_SHARE: Final = _FITTED | {"dimension": "ratio", "most": 1.0}
+_TIME: Final = _FITTED | {"dimension": "seconds", "closed": True}
+_COUNT: Final = _FITTED | {"dimension": "number", "closed": True}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Node(Record):
     """The scalar figures of one node, in SI units; NaN: no source gives it, or it has none."""
@@ -95,8 +101,7 @@ class Node(Record):
     read_fraction: Annotated[Number, Key("memory.read_fraction", "ratio", most=1.0)]
     """the part of that bandwidth that reads alone can reach"""
     cores: Annotated[
-        Number,
-        Key("compute.cores", "number", 1.0, True, whole=True, optional=True, only="spatial"),
+        Number, Key("compute.cores", "number", 1.0, True, whole=True, optional=True, only="spatial")
     ] = math.nan
     clock_hz: Annotated[
         Number, Key("compute.clock", "hertz", uncertain=True, optional=True, only="spatial")
@@ -144,9 +149,15 @@ class Node(Record):
     """dependent all-reduces of one dense layer; may be left out of a machine that stands alone"""
     cycles_per_weight: Annotated[
         Number,
-        Key("cycles_per_weight", "cycles", closed=True, uncertain=True, optional=True,
-            only="spatial"),
-    ] = math.nan  # fmt: skip
+        Key(
+            "cycles_per_weight",
+            "cycles",
+            closed=True,
+            uncertain=True,
+            optional=True,
+            only="spatial",
+        ),
+    ] = math.nan
     """cycles that a core spends on one 16-bit weight"""
     fixed_time_per_layer_s: Annotated[
         Number, Key("fixed_time_per_layer", "seconds", closed=True, uncertain=True)
@@ -164,28 +175,16 @@ class Node(Record):
         Number, Key("compute_efficiency", "ratio", most=1.0, uncertain=True)
     ]
     """part of the peak arithmetic that is reached"""
-    kv_bandwidth_efficiency: Annotated[
-        Number,
-        Key("kv_bandwidth_efficiency", "ratio", most=1.0, uncertain=True, optional=True,
-            only="temporal"),
-    ] = math.nan  # fmt: skip
+    kv_bandwidth_efficiency: Annotated[Number, Key("kv_bandwidth_efficiency", **_SHARE)] = math.nan
     """as bandwidth_efficiency, of keys and values; NaN: as for weights"""
-    fixed_time_per_expert_s: Annotated[
-        Number,
-        Key("fixed_time_per_expert", "seconds", closed=True, uncertain=True, optional=True,
-            only="temporal"),
-    ] = 0.0  # fmt: skip
+    fixed_time_per_expert_s: Annotated[Number, Key("fixed_time_per_expert", **_TIME)] = 0.0
     """of each distinct expert that a layer runs, whatever its size"""
     compute_overlap: Annotated[
         Number,
         Key("compute_overlap", "ratio", closed=True, most=1.0, optional=True, only="temporal"),
     ] = 1.0
     """part of the memory time that hides arithmetic: 1 where the two run side by side"""
-    small_matrix_speed: Annotated[
-        Number,
-        Key("small_matrix_speed", "ratio", most=1.0, uncertain=True, optional=True,
-            only="temporal"),
-    ] = 1.0  # fmt: skip
+    small_matrix_speed: Annotated[Number, Key("small_matrix_speed", **_SHARE)] = 1.0
     """speed of a matrix that is too small to be shared by cores, over that of a large one"""
     small_matrix_params: Annotated[
         Number, Key("small_matrix_params", "number", closed=True, optional=True, only="temporal")
@@ -193,9 +192,16 @@ class Node(Record):
     """parameters below which a matrix is that small"""
     routed_layer_factor: Annotated[
         Number,
-        Key("routed_layer_factor", "number", 1.0, True, uncertain=True, optional=True,
-            only="temporal"),
-    ] = 1.0  # fmt: skip
+        Key(
+            "routed_layer_factor",
+            "number",
+            1.0,
+            True,
+            uncertain=True,
+            optional=True,
+            only="temporal",
+        ),
+    ] = 1.0
     """fixed time of a layer with routed experts over that of one without, chains alike: the
     kernels that route, gather and combine"""
     routed_weight_factor: Annotated[
@@ -203,77 +209,29 @@ class Node(Record):
     ] = 1.0
     """time of a routed expert's weight over that of any other: experts do not load all cores
     evenly (spatial), and are many small reads (temporal)"""
-    routed_kernels: Annotated[
-        Number,
-        Key(
-            "routed_kernels", "number", closed=True, uncertain=True, optional=True, only="temporal"
-        ),
-    ] = math.nan
+    routed_kernels: Annotated[Number, Key("routed_kernels", **_COUNT)] = math.nan
     """kernels that routed experts add to a layer, where a dense one has `DENSE_CHAIN`; NaN: such a
     layer takes `routed_layer_factor` times as long"""
-    routed_bandwidth_efficiency: Annotated[
-        Number,
-        Key(
-            "routed_bandwidth_efficiency",
-            "ratio",
-            most=1.0,
-            uncertain=True,
-            optional=True,
-            only="temporal",
-        ),
-    ] = math.nan
+    routed_bandwidth_efficiency: Annotated[Number, Key("routed_bandwidth_efficiency", **_SHARE)] = (
+        math.nan
+    )
     """as bandwidth_efficiency, of routed experts; NaN: as for other weights"""
-    network_efficiency: Annotated[
-        Number,
-        Key(
-            "network_efficiency", "ratio", most=1.0, uncertain=True, optional=True, only="temporal"
-        ),
-    ] = math.nan
+    network_efficiency: Annotated[Number, Key("network_efficiency", **_SHARE)] = math.nan
     """part of the scale-up bandwidth that all-reduces in one step reach; NaN: rings at all of it"""
-    fixed_time_per_sequence_s: Annotated[
-        Number,
-        Key(
-            "fixed_time_per_sequence",
-            "seconds",
-            closed=True,
-            uncertain=True,
-            optional=True,
-            only="temporal",
-        ),
-    ] = 0.0
+    fixed_time_per_sequence_s: Annotated[Number, Key("fixed_time_per_sequence", **_TIME)] = 0.0
     """of a pass, for each sequence in it: sampling, scheduling"""
     prompt_efficiency: Annotated[
-        Number,
-        Key("prompt_efficiency", "ratio", most=1.0, uncertain=True, optional=True),
+        Number, Key("prompt_efficiency", "ratio", most=1.0, uncertain=True, optional=True)
     ] = math.nan
     """part of the peak arithmetic that prompts reach; NaN: compute_efficiency (temporal)"""
-    routed_prompt_efficiency: Annotated[
-        Number,
-        Key(
-            "routed_prompt_efficiency",
-            "ratio",
-            most=1.0,
-            uncertain=True,
-            optional=True,
-            only="temporal",
-        ),
-    ] = math.nan
+    routed_prompt_efficiency: Annotated[Number, Key("routed_prompt_efficiency", **_SHARE)] = (
+        math.nan
+    )
     """the same in layers with routed experts; NaN: prompt_efficiency"""
-    prompt_pass_factor: Annotated[
-        Number,
-        Key(
-            "prompt_pass_factor",
-            "number",
-            closed=True,
-            uncertain=True,
-            optional=True,
-            only="temporal",
-        ),
-    ] = math.nan
+    prompt_pass_factor: Annotated[Number, Key("prompt_pass_factor", **_COUNT)] = math.nan
     """fixed time of a pass that reads prompts over that of a decode pass; NaN: not known"""
     first_token_time_s: Annotated[
-        Number,
-        Key("first_token_time", "seconds", closed=True, uncertain=True, optional=True),
+        Number, Key("first_token_time", "seconds", closed=True, uncertain=True, optional=True)
     ] = 0.0
     """of a request before its prompt is read: the server's own work"""
     model_error_log_sd: Annotated[float, Key("model_error", "number", closed=True, most=3.0)]
