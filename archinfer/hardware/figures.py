@@ -148,15 +148,7 @@ class Node(Record):
     ] = 2.0
     """dependent all-reduces of one dense layer; may be left out of a machine that stands alone"""
     cycles_per_weight: Annotated[
-        Number,
-        Key(
-            "cycles_per_weight",
-            "cycles",
-            closed=True,
-            uncertain=True,
-            optional=True,
-            only="spatial",
-        ),
+        Number, Key("cycles_per_weight", **_COUNT | {"dimension": "cycles", "only": "spatial"})
     ] = math.nan
     """cycles that a core spends on one 16-bit weight"""
     fixed_time_per_layer_s: Annotated[
@@ -190,18 +182,7 @@ class Node(Record):
         Number, Key("small_matrix_params", "number", closed=True, optional=True, only="temporal")
     ] = 0.0
     """parameters below which a matrix is that small"""
-    routed_layer_factor: Annotated[
-        Number,
-        Key(
-            "routed_layer_factor",
-            "number",
-            1.0,
-            True,
-            uncertain=True,
-            optional=True,
-            only="temporal",
-        ),
-    ] = 1.0
+    routed_layer_factor: Annotated[Number, Key("routed_layer_factor", least=1.0, **_COUNT)] = 1.0
     """fixed time of a layer with routed experts over that of one without, chains alike: the
     kernels that route, gather and combine"""
     routed_weight_factor: Annotated[
