@@ -192,7 +192,7 @@ def test_calibrate_obeys_its_schema(
 ) -> None:
     bench = FakeBench(0.01)
     for module in (calibration, blind):
-        monkeypatch.setattr(module, "HostBench", lambda threads=None: bench)
+        monkeypatch.setattr(module, "Bench", lambda threads=None: bench)
     asked = ["calibrate", "--quick", "--format", "json"]
     for arguments in (asked, [*asked, "--blind", "--cases", "2"]):
         value = json.loads(run(capsys, *arguments).out)
