@@ -79,6 +79,6 @@ CHANGES = {
     "speculation": "speculative decoding that gains {gained:g} tokens a pass from {drafted} "
     "drafted",
     "nodes": "{nodes} ({layers} each)",
-    "node groups": "{nodes} (tensor-parallel {group:.0f}, {layers} a stage)",
+    "node groups": "{nodes} ({kind}-parallel {group:.0f}, {layers} a stage)",
 }
 """What might be changed of a deployment or its hardware."""

@@ -1,5 +1,8 @@
 """A million random points: what the region's edges say against the constraints themselves.
 
+Questions with one constant drawn over orders of magnitude, on every shipped profile, on profiles
+whose constants are all drawn, and four questions of their own.
+
     python benchmarks/exactness.py [POINTS]
 
 Prints points, points inside, and points that differ farther than 1e-6 from an edge (none may).
@@ -9,6 +12,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,61 +24,71 @@ from archinfer.hardware.profile import Hardware
 from archinfer.models.family import FamilyRules
 from archinfer.solver.question import Question
 from archinfer.solver.region import solve
-from tests.exactness import CONSTANTS, agreement, random_question
+from tests.exactness import CONSTANTS, Agreement, agreement, feasible, random_hardware
 
 QUESTION_POINTS = 500
-"""Points of each question with a constant of the profile at a random value; a tenth of all points
-are spent on those."""
+"""Points of each question with constants of a profile at random values."""
+
+RANDOM_PROFILES = 50
+
+
+def _asked() -> dict[str, Question]:
+    """Questions of their own, each of which gets a tenth of all points."""
+    founding = Question(Hardware.load("wse-3"))
+    gpus = Question(
+        Hardware.load("b200"), (1, 64), 20.0, concurrency=40, context_tokens=32_000,
+        rules=FamilyRules("mla"),
+    )  # fmt: skip
+    return {
+        "founding, target": founding,
+        "founding, observed": founding.with_(observed=True),
+        "physics only, 70 to 100 wafers": founding.with_(habits=None, nodes=(70, 100)),
+        "latent cache of 40 users on GPUs": gpus,
+    }
+
+
+def _drawn(
+    points: int, constant: str | None = None, hardware: Hardware | None = None, seed: int = 0
+) -> Agreement:
+    """Random questions, `QUESTION_POINTS` of each, until all points are spent."""
+    rng = np.random.default_rng(seed)
+    found = [
+        agreement(feasible(rng, constant, hardware), QUESTION_POINTS, count)
+        for count in range(max(1, points // QUESTION_POINTS))
+    ]
+    return Agreement(
+        *(sum(getattr(f, n) for f in found) for n in ("points", "inside", "differing"))
+    )
 
 
 def main() -> int:
     """Run every question; the exit code is 1 if any point differs."""
     points = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    founding = Question(Hardware.load("wse-3"))
-    questions = {
-        "founding, target": founding,
-        "founding, observed": founding.with_(observed=True),
-        "physics only, 70 to 100 wafers": founding.with_(habits=None, nodes=(70, 100)),
-        "latent cache of 40 users on GPUs": Question(
-            Hardware.load("b200"),
-            nodes=(1, 64),
-            tokens_per_s=20.0,
-            concurrency=40,
-            context_tokens=32_000,
-            rules=FamilyRules("mla"),
-        ),
-    }
-    wrong = 0
-    rng = np.random.default_rng(0)
+    parts: list[tuple[str, Callable[[], Agreement]]] = []
+    machines, rng = Hardware.names(), np.random.default_rng(1)
     for constant in CONSTANTS:
-        found = [
-            agreement(region, QUESTION_POINTS, seed)
-            for seed in range(max(1, points // 10 // QUESTION_POINTS // len(CONSTANTS)))
-            if (region := solve(random_question(rng, constant))).feasible
-        ]
-        differing = sum(f.differing for f in found)
-        wrong += differing
-        print(
-            f"{constant}: {len(found)} questions, {sum(f.points for f in found):,} points, "
-            f"{sum(f.inside for f in found):,} inside, {differing} differ",
-            flush=True,
-        )
-    for name, question in questions.items():
+        share = points // 10 // len(CONSTANTS)
+        parts.append((constant, partial(_drawn, share, constant)))
+    for name in machines:
+        share = points // 4 // len(machines)
+        parts.append((name, partial(_drawn, share, None, Hardware.load(name))))
+    for i in range(RANDOM_PROFILES):
+        name = str(rng.choice(machines))
+        hardware, share = random_hardware(rng, name), points // 4 // RANDOM_PROFILES
+        parts.append((f"{name} at random, {i}", partial(_drawn, share, None, hardware, i)))
+    for name, question in _asked().items():
+        parts.append((name, partial(agreement, solve(question), points // 10, 0)))
+    total = wrong = 0
+    for name, part in parts:
         start = time.perf_counter()
-        region = solve(question)
-        solved = time.perf_counter()
-        differing = inside = done = 0
-        for seed in range(10):
-            found = agreement(region, points // 10, seed)
-            done += found.points
-            inside += found.inside
-            differing += found.differing
-        wrong += differing
+        found = part()
+        total, wrong = total + found.points, wrong + found.differing
         print(
-            f"{name}: {done:,} points, {inside:,} inside, {differing} differ "
-            f"(solve {solved - start:.3f} s, comparison {time.perf_counter() - solved:.0f} s)",
+            f"{name}: {found.points:,} points, {found.inside:,} inside, {found.differing} differ "
+            f"({time.perf_counter() - start:.0f} s)",
             flush=True,
         )
+    print(f"in all: {total:,} points, {wrong} differ")
     return int(wrong > 0)
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
+from archinfer.hardware.figures import key_of
 from archinfer.hardware.profile import Hardware
-from archinfer.models.family import Habits
+from archinfer.models.family import FamilyRules, Habits
 from archinfer.models.formats import weight_format
 from archinfer.physics.mapping import Placement
 from archinfer.solver.constraints import Candidate, slacks
 from archinfer.solver.question import Question
-from archinfer.solver.region import Region
+from archinfer.solver.region import Region, solve
 
 EDGE = 1e-6
 
@@ -27,12 +29,15 @@ def directly(
 ) -> np.ndarray:
     """Membership from the cost model and the constraints, over every mapping of each point.
 
-    Every number of stages on every group of a power of two, whole layers spread evenly.
+    Every number of stages on every group, whole layers spread evenly; of several users also
+    nodes with users of their own.
     """
     form = weight_format(weights)
     inside = np.zeros(len(total), dtype=bool)
-    group = 1
-    while group <= nodes.max() and (group == 1 or not question.hardware.spatial):
+    several = question.concurrency > 1
+    for group, own in product(_groups(question.hardware, int(nodes.max())), (False, True)):
+        if own and (group == 1 or not several):
+            continue
         for stages in range(1, int(min(nodes.max() // group, layers.max())) + 1):
             held = np.ceil(layers / stages)
             # More stages that hold as many layers each only leave nodes idle.
@@ -47,42 +52,92 @@ def directly(
                 total[point],
                 active[point],
                 layers[point],
-                Placement(held[point], np.full(len(point), float(group))),
+                Placement(held[point], np.full(len(point), float(group)), None, own),
                 question.traffic(form.bits, form.weights_only),
             )
             worst = np.min(
                 [np.broadcast_to(s, point.shape) for s in slacks(candidate).values()], axis=0
             )
             inside[point[worst >= 0.0]] = True
-        group *= 2
     return inside
 
 
-def random_question(rng: np.random.Generator, constant: str | None = None) -> Question:
+def _groups(hardware: Hardware, most: int) -> list[int]:
+    """Powers of two, the same times 3 and times the odd part of a scale-up domain."""
+    if hardware.spatial or hardware.alone:
+        return [1]
+    domain = int(hardware.scale_up_size)
+    factors = [1]
+    if domain > 1:
+        while domain % 2 == 0:
+            domain //= 2
+        factors = [1, 3, domain]
+    return sorted({m << k for m in factors for k in range(14) if m << k <= min(most, 8192)})
+
+
+def drawn(rng: np.random.Generator, limits: tuple[float, float]) -> float:
+    """Log-uniform between two limits."""
+    return float(np.exp(rng.uniform(*np.log(limits))))
+
+
+def random_hardware(rng: np.random.Generator, name: str) -> Hardware:
+    """A shipped profile with every constant that it has at a random value."""
+    hardware = Hardware.load(name)
+    known = SPATIAL if hardware.spatial else CONSTANTS
+    values = {}
+    for key, limits in known.items():
+        present = float(getattr(hardware, key_of(key).attribute))
+        if np.isfinite(present) and present > 0.0:
+            # Not all of them out of any order: most machines of that kind could do nothing.
+            values[key] = float(np.clip(present * np.exp(rng.normal(0.0, 1.0)), *limits))
+    return hardware.with_constants(values)
+
+
+def random_question(
+    rng: np.random.Generator, constant: str | None = None, hardware: Hardware | None = None
+) -> Question:
     """A question with one layer count whose answer may hang on any constant.
 
     Args:
         rng: source of all that is drawn.
         constant: a figure of the profile that is drawn over orders of magnitude; None: any.
+        hardware: the machine; None: one of five, with the constant drawn.
     """
-    name = str(rng.choice(["b200", "h100-sxm", "a100-80gb", "amd-epyc-9754", "gb200-nvl72"]))
-    hardware = Hardware.load(name)
-    key = str(rng.choice(list(CONSTANTS))) if constant is None else constant
-    low, high = CONSTANTS[key]
-    hardware = hardware.with_constants({key: float(np.exp(rng.uniform(np.log(low), np.log(high))))})
+    nodes = int(rng.integers(1, 17))
+    if hardware is None:
+        name = str(rng.choice(["b200", "h100-sxm", "a100-80gb", "amd-epyc-9754", "gb200-nvl72"]))
+        key = str(rng.choice(list(CONSTANTS))) if constant is None else constant
+        hardware = Hardware.load(name).with_constants({key: drawn(rng, CONSTANTS[key])})
+        speed = drawn(rng, (2.0, 200.0))
+    else:
+        nodes = 1 if hardware.alone else int(drawn(rng, (1.0, 300.0)))
+        speed = drawn(rng, (200.0, 5000.0) if hardware.spatial else (2.0, 500.0))
     layers = float(rng.integers(14, 100))
     return Question(
         hardware,
-        nodes=(1, int(rng.integers(1, 17))),
-        tokens_per_s=float(np.exp(rng.uniform(np.log(2.0), np.log(200.0)))),
+        nodes=(1, nodes),
+        tokens_per_s=speed,
         observed=bool(rng.random() < 0.2),
         context_tokens=int(rng.choice([500, 2000, 32_000])),
-        concurrency=int(np.exp(rng.uniform(0.0, np.log(1000.0)))),
+        concurrency=int(np.exp(rng.uniform(0.0, np.log(1000.0)))) if rng.random() < 0.7 else 1,
         weights=(str(rng.choice(["bf16", "fp8", "nvfp4", "int4", "int8"])),),
+        rules=FamilyRules(str(rng.choice(["gqa", "mla"]))),
         habits=None if rng.random() < 0.3 else Habits(),
         layers=(layers, layers),
         speculation=(1.0, 1.0),
+        confidence_z=float(rng.choice([0.0, 0.0, 1.28])),
     )
+
+
+def feasible(
+    rng: np.random.Generator, constant: str | None = None, hardware: Hardware | None = None
+) -> Region:
+    """The region of the first random question that has an answer."""
+    for _ in range(300):
+        region = solve(random_question(rng, constant, hardware))
+        if region.feasible:
+            return region
+    raise AssertionError(f"no feasible question for {constant or hardware}")
 
 
 CONSTANTS = {
@@ -102,6 +157,21 @@ CONSTANTS = {
     "memory.capacity": (1e10, 1e13),
 }
 """Ranges of the constants of temporal hardware, far beyond those of any machine."""
+
+SPATIAL = {
+    "cycles_per_weight": (0.01, 100.0),
+    "routed_weight_factor": (1.0, 20.0),
+    "compute_efficiency": (0.01, 1.0),
+    "bandwidth_efficiency": (0.01, 1.0),
+    "reductions_per_layer": (0.1, 100.0),
+    "fixed_time_per_layer": (1e-8, 1e-4),
+    "fixed_time_per_token": (1e-8, 1e-3),
+    "compute.clock": (1e8, 1e10),
+    "link.latency": (1e-8, 1e-4),
+    "link.bandwidth": (1e8, 1e13),
+    "memory.capacity": (1e9, 1e12),
+}
+"""The same of wafers."""
 
 
 @dataclass(frozen=True)

@@ -45,11 +45,7 @@ def test_every_deployment_is_what_predict_says(model: str, hardware: str) -> Non
     found = evaluated(model, hardware)
     deployment = Deployment(context_tokens=8500, prompt_tokens=8000, output_tokens=1000, kv="bf16")
     for i in np.linspace(0, len(found.batch) - 1, 12).astype(int):
-        mapping = replace(
-            found.mapping,
-            layers_per_stage=found.mapping.layers_per_stage[i],
-            tensor_parallel=found.mapping.tensor_parallel[i],
-        )
+        mapping = found.mapping.one(i)
         one = predict(
             read_model(model)[0],
             hardware,
@@ -320,7 +316,8 @@ def test_solve_with_a_cost_of_a_token() -> None:
                 speculation=1, weights="fp8", mapping=design.mapping, changes=False,
                 context=8000, prompt=1, software="usual",
             )  # fmt: skip
-            assert one.dollars_per_million_output_tokens <= cost * 1.001
+            # Of the others' prompts a token each is left.
+            assert one.dollars_per_million_output_tokens <= cost * 1.005
     assert sizes == sorted(sizes, reverse=True) and sizes[0] > sizes[-1]
 
 

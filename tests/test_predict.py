@@ -82,8 +82,10 @@ def test_is_the_cost_model_at_the_fastest_mapping(name: str, hardware: Hardware)
     traffic = Traffic(8000, 1, own, bits["embedding"], 16.0)
     stored = Workload(shape, Traffic(8000, 1, own, bits["embedding"], 16.0)).memory
     best = np.inf
-    groups = [1] if hardware.spatial else [1, 2, 4, 8, 16]
+    groups = [1] if hardware.spatial else [1, 2, 3, 4, 6, 8, 12, 16]
     for group in groups:
+        if model.uneven_heads(3) and group % 3 == 0:
+            continue
         for held in range(1, model.layers + 1):
             mapping = Placement(float(held), float(group))
             if mapping.nodes(model.layers) > nodes:
@@ -381,12 +383,13 @@ def test_fewest_nodes_against_counting_up(
     shape = family_shape(total, total / 8.0, float(layers), FamilyRules(kind))
     stored = Workload(shape, Traffic(8000, users, 8, None, 16)).memory
     least = fewest_nodes(hardware, stored)
-    groups = [1.0] if hardware.spatial else [2.0**i for i in range(7)]
+    groups = [1.0] if hardware.spatial else [m * 2.0**i for m in (1, 3) for i in range(7)]
     by_hand = [
         int(mapping.nodes(layers))
         for group in groups
         for held in range(1, layers + 1)
-        for mapping in [Placement(float(held), group)]
+        for own in ((False, True) if users > 1 else (False,))
+        for mapping in [Placement(float(held), group, None, own)]
         if memory_fraction(hardware, stored, mapping) <= 1.0 and group <= 8 * hardware.scale_up_size
     ]
     assert least == (min(by_hand) if by_hand else None)

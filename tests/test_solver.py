@@ -22,7 +22,7 @@ from archinfer.solver.limits import Limits
 from archinfer.solver.question import Question
 from archinfer.solver.region import solve
 from archinfer.solver.variants import sensitivity, variants
-from tests.exactness import CONSTANTS, agreement, directly, random_question
+from tests.exactness import CONSTANTS, agreement, directly, feasible, random_hardware
 
 WSE3 = Hardware.load("wse-3")
 WHOLE = WSE3.with_value("memory.usable_fraction", "1")
@@ -116,12 +116,16 @@ def test_nothing_is_possible_beyond_the_ends_of_active(question: Question) -> No
 @pytest.mark.parametrize("constant", CONSTANTS)
 def test_membership_equals_the_constraints_whatever_the_constant(constant: str) -> None:
     rng = np.random.default_rng(len(constant))
-    compared = 0
-    while compared < 2:
-        region = solve(random_question(rng, constant))
-        if region.feasible:
-            assert agreement(region, 300, seed=compared).differing == 0
-            compared += 1
+    for seed in range(2):
+        assert agreement(feasible(rng, constant), 300, seed).differing == 0
+
+
+@pytest.mark.parametrize("name", ["wse-3", "gb200-nvl72", "amd-epyc-9754"])
+def test_membership_equals_the_constraints_with_all_constants_drawn(name: str) -> None:
+    rng = np.random.default_rng(len(name))
+    for seed in range(2):
+        region = feasible(rng, hardware=random_hardware(rng, name))
+        assert agreement(region, 300, seed).differing == 0
 
 
 def test_time_that_falls_with_active_parameters() -> None:

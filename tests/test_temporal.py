@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archinfer.errors import InputError, UnknownNameError
-from archinfer.fitting import observations
+from archinfer.fitting import observations, serving
 from archinfer.fitting.fit import fit_rows, without_model
 from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
@@ -19,7 +19,7 @@ from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.shape import DENSE_CHAIN, Cache, LayerGroup, ModelShape
 from archinfer.physics.decode import decode_time, software_speed
 from archinfer.physics.deployment import Deployment
-from archinfer.physics.mapping import GROUP_MOST, Layout, Placement, read_layout
+from archinfer.physics.mapping import GROUP_MOST, Layout, Placement, group_sizes, read_layout
 from archinfer.physics.memory import memory_fraction, node_share
 from archinfer.physics.nodegroup import (
     busiest_experts,
@@ -339,8 +339,8 @@ def test_memory_of_a_group_by_hand() -> None:
     activations = users * 8 * 4096 * 2
     assert stored.kv == pytest.approx(latent + heads + state)
     node = (12e9 + activations) / g + latent + heads / 8 + state / 4
-    assert stored.held(g) == pytest.approx(g * node)
-    assert stored.held(1.0) == pytest.approx(stored.total)
+    assert stored.held(Placement(1.0, g)) == pytest.approx(g * node)
+    assert stored.held(Placement(1.0)) == pytest.approx(stored.total)
     whole = memory_fraction(B200, stored, Placement(12.0, g))
     assert whole == pytest.approx(node / B200.usable_bytes)
     half = memory_fraction(B200, stored, Placement(6.0, g))
@@ -359,11 +359,11 @@ def test_a_node_stores_what_it_reads(name: str) -> None:
         time = temporal_time(
             hardware, Workload(shape, Traffic(context)), Placement(float(shape.layers), g)
         )
-        held = Workload(shape, Traffic(context, 1, 16, None, 16)).memory.kv_held(g)
+        held = Workload(shape, Traffic(context, 1, 16, None, 16)).memory.kv_held(Placement(1.0, g))
         states = tuple(dataclasses.replace(group, caches=()) for group in shape.groups)
         state = Workload(
             dataclasses.replace(shape, groups=states), Traffic(context, 1, 16, None, 16)
-        ).memory.kv_held(g)
+        ).memory.kv_held(Placement(1.0, g))
         assert (state > 0.0) == name.startswith("qwen3-next")
         assert time.kv * bandwidth * g == pytest.approx(held + state)
 
@@ -377,14 +377,16 @@ def test_a_group_does_not_make_room_for_a_latent_cache() -> None:
     assert shared.bottleneck == "kv cache"
     kv = 128 * 32_000 * 70_272
     assert float(shared.memory.kv) == kv
-    assert float(shared.memory.kv_held(8.0)) == 8 * kv
+    assert float(shared.memory.kv_held(Placement(1.0, 8.0))) == 8 * kv
     piped = predict(model, B200, Deployment(layout=Layout(1, 8), **users), changes=False)
     assert piped.fits
     assert float(piped.memory_fraction) < float(shared.memory_fraction) / 1.5
     found = predict(model, B200, Deployment(nodes=8, **users), changes=False)
-    assert found.fits and float(found.mapping.tensor_parallel) < 8.0
+    assert found.fits and found.data_parallel
     grouped = predict(load("llama-3.1-70b"), B200, Deployment(layout=Layout(8)), changes=False)
-    assert float(grouped.memory.kv_held(8.0)) == pytest.approx(float(grouped.memory.kv))
+    assert float(grouped.memory.kv_held(Placement(1.0, 8.0))) == pytest.approx(
+        float(grouped.memory.kv)
+    )
 
 
 @pytest.mark.parametrize(
@@ -530,3 +532,62 @@ def test_software_changes_fixed_times_alone(name: str) -> None:
     assert usual.total / other.total == pytest.approx(software_speed(usual, factor))
     with pytest.raises(UnknownNameError, match="did you mean 'tilert'"):
         hardware.with_software("tilrt")
+
+
+def test_groups_that_divide_heads_or_domains() -> None:
+    rack = Hardware.load("gb200-nvl72")
+    assert {1, 2, 3, 6, 8, 9, 12, 36, 64, 72, 144} <= set(group_sizes(rack, 200))
+    assert group_sizes(rack, 100, heads=128) == [1, 2, 4, 8, 16, 32, 64]
+    assert group_sizes(rack, 50, heads=96) == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48]
+    assert group_sizes(B200, 7) == [1, 2, 3, 4, 6]
+    assert group_sizes(Hardware.load("wse-3")) == [1]
+    assert load("deepseek-v3").heads == 128
+
+
+def test_nodes_with_users_of_their_own() -> None:
+    """Data-parallel attention: all but experts is on every node, of caches each user's once."""
+    shape, g = load("deepseek-v3").shape(), 8.0
+    workload = Workload(shape, Traffic(8000, 64, 8.0, None, 16))
+    stored, own = workload.memory, Placement(61.0, g, None, True)
+    routed = sum(float(v.count * v.routed_params) for v in shape.groups)
+    assert float(stored.shared) == pytest.approx(shape.total_params - routed)
+    assert stored.kv_held(own) == pytest.approx(stored.kv)
+    assert stored.held(own) == pytest.approx(stored.total + 7 * stored.shared)
+    # Nine users on eight nodes: the busiest has two of them.
+    nine = Workload(shape, Traffic(8000, 9, 8.0, None, 16)).memory
+    assert nine.kv_held(own) == pytest.approx(nine.kv * 8 * 2 / 9)
+    # Only the way to the experts and back is left of the all-reduces.
+    time, cut = (temporal_time(B200, workload, p) for p in (own, Placement(61.0, g, True)))
+    assert time.kv == pytest.approx(cut.kv / g)
+    assert time.weights > cut.weights
+    assert time.reductions < cut.reductions
+    assert time.scaling["reductions_per_layer"] == 0.0
+
+
+def test_data_parallel_attention_was_measured() -> None:
+    """Engines' rows with it, of three models: nearer than as tensor parallelism, without bias."""
+    rows = [r for r in serving.rows() if r.attention_replicas > 1]
+    plain = [dataclasses.replace(r, attention_replicas=1) for r in rows]
+    own, shared = (
+        serving.accuracy("", [serving.compared(r) for r in part]) for part in (rows, plain)
+    )
+    assert len(rows) > 30
+    assert own.median_factor < 1.12 < shared.median_factor
+    assert own.bias == pytest.approx(1.0, abs=0.05)
+
+
+def test_data_parallel_layouts_are_read_and_chosen() -> None:
+    for text in ("dp=8,pp=2", "dp=16,pp=1"):
+        assert read_layout(text).text == text
+    assert read_layout("dp=8,ep=8") == Layout(8, 1, None, True)
+    for text in ("dp=8,tp=8", "dp=8,ep=1", "dp=0"):
+        with pytest.raises(InputError, match="mapping"):
+            read_layout(text)
+    model, asked = load("deepseek-v3"), Deployment(nodes=16, concurrency=512, weights="fp8")
+    h200 = Hardware.load("h200-sxm")
+    best, forced = (
+        predict(model, h200, asked.with_(layout=layout), changes=False)
+        for layout in (None, read_layout("tp=16"))
+    )
+    assert best.fits and best.data_parallel and not forced.fits
+    assert not predict(model, h200, asked.with_(concurrency=1), changes=False).data_parallel

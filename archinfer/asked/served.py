@@ -168,8 +168,9 @@ class Common(TypedDict, total=False):
         Any,
         Ask(
             **_all(
-                "Nodes that share a layer and pipeline stages, as tp=8,pp=2. Default: the fastest "
-                "that fits."
+                "Nodes that share a layer and pipeline stages, as tp=8,pp=2; dp=8,pp=2: nodes that "
+                "share routed experts alone, each with users of its own. Default: the fastest that "
+                "fits."
             )
         ),
     ]

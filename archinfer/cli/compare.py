@@ -85,6 +85,6 @@ def _warnings(wanted: Sequence[Model], entries: Sequence[Entry]) -> Iterator[str
     for entry in entries:
         messages = unfilled_stages(entry.prediction)
         if entry.model in known:
-            group = float(entry.prediction.mapping.tensor_parallel)
+            group = float(entry.prediction.mapping.heads_split)
             messages = uneven_groups([(known[entry.model], group)]) + messages
         yield from (f"{entry.model} on {entry.hardware.name}: {message}" for message in messages)

@@ -119,7 +119,7 @@ def _known(name: str, profile: Hardware, deployment: Deployment) -> Row:
     result = predicted(architecture, profile, deployment)
     warnings = (
         *told.warnings(architecture, deployment),
-        *uneven_groups([(architecture, float(result.mapping.tensor_parallel))]),
+        *uneven_groups([(architecture, float(result.mapping.heads_split))]),
         *unfilled_stages(result),
     )
     notes = (*told.config_notes(architecture, record), *beyond(result))

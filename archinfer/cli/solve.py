@@ -45,7 +45,7 @@ def solve(
 
     found = solve_question(**asked)
     question = found.question
-    placed = [(d.architecture, float(d.mapping.tensor_parallel)) for d in found.architectures]
+    placed = [(d.architecture, float(d.mapping.heads_split)) for d in found.architectures]
     # Where the tool chose the group, it may choose the heads to go with it.
     for message in uneven_groups(placed) if question.layout is not None else ():
         warn(message)

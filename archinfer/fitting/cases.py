@@ -14,7 +14,7 @@ from archinfer.fitting.observations import Observation
 from archinfer.forward.evaluation import Evaluation
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import Cache, FloatArray, LayerGroup, ModelShape, Number
-from archinfer.physics.mapping import Placement
+from archinfer.physics.mapping import Placement, mappings
 from archinfer.physics.memory import fewest_nodes
 from archinfer.physics.workload import Traffic, Workload
 
@@ -146,7 +146,9 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
             # Nobody serves from a part of a server or rack.
             fewest = max(fewest, int(hardware.scale_up_size))
         asked = np.unique(np.round(np.geomspace(fewest, NODES_SPREAD * fewest, _NODE_CHOICES)))
-    found = Evaluation.everywhere(hardware, workload, int(min(asked.max(), NODES_MOST)))
+    shape, most = workload.shape, int(min(asked.max(), NODES_MOST))
+    depth = np.array([float(shape.layers)])
+    found = Evaluation(hardware, workload, mappings(hardware, depth, most, shape.heads)[1])
     nodes_used = np.asarray(found.nodes)
     chance: dict[int, float] = {}
     fits = True

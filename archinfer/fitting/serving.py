@@ -153,7 +153,7 @@ def deployment(row: ServingRow) -> Deployment:
         concurrency=row.concurrency,
         weights=row.weights,
         kv=cache_format(row.weights, row.profile),
-        layout=Layout(row.nodes, 1, whole),
+        layout=Layout(row.nodes, 1, whole, row.attention_replicas > 1),
         prompt_tokens=row.prompt_tokens,
         output_tokens=row.output_tokens,
     )

@@ -22,6 +22,19 @@ class Stages(Record):
     stages: int
     """pipeline stages"""
     layers_per_stage: int
+    data_parallel: bool = False
+    """each node has users of its own and shares the routed experts alone"""
+
+    @property
+    def placement(self) -> Placement:
+        """The same for the cost model."""
+        held, group = float(self.layers_per_stage), float(self.tensor_parallel)
+        return Placement(held, group, None, self.data_parallel)
+
+    @property
+    def text(self) -> str:
+        """As it is typed: `tp=8,pp=2`, or `dp=8,pp=2` with data-parallel attention."""
+        return self.placement.text(self.stages * self.layers_per_stage)
 
     @classmethod
     def of(cls, mapping: Placement, layers: Number) -> Stages:
@@ -30,6 +43,7 @@ class Stages(Record):
             int(mapping.tensor_parallel),
             int(mapping.stages(layers)),
             int(mapping.layers_per_stage),
+            bool(mapping.data_parallel),
         )
 
 

@@ -22,6 +22,19 @@ from archinfer.physics.workload import Workload
 from archinfer.record import Quantiles
 
 
+def every_mapping(hardware: Hardware, workload: Workload, nodes: int) -> Placement:
+    """The ways to place one model on at most `nodes` nodes that software offers.
+
+    Nodes with users of their own (data-parallel attention) where there are routed experts to
+    share and several users.
+    """
+    shape = workload.shape
+    several = bool(np.any(np.asarray(workload.traffic.concurrency) > 1.0))
+    layers = np.array([float(shape.layers)])
+    own = several and shape.routed
+    return mappings(hardware, layers, nodes, shape.heads, own)[1]
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """Models on mappings of one machine; numbers, or arrays that broadcast together."""
@@ -33,8 +46,7 @@ class Evaluation:
     @classmethod
     def everywhere(cls, hardware: Hardware, workload: Workload, nodes: int) -> Evaluation:
         """One model on every mapping of at most `nodes` nodes; arrays of shape (k,)."""
-        layers = np.array([float(workload.shape.layers)])
-        return cls(hardware, workload, mappings(hardware, layers, nodes)[1])
+        return cls(hardware, workload, every_mapping(hardware, workload, nodes))
 
     @cached_property
     def time(self) -> TokenTime:

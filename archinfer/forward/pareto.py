@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from archinfer.asking import WHOLE_MOST
 from archinfer.forward.deployments import Choice, Found, Pareto, Plan, Stages
 from archinfer.forward.evaluate import workload_of
+from archinfer.forward.evaluation import every_mapping
 from archinfer.forward.predict import predict
 from archinfer.forward.prediction import Change
 from archinfer.forward.room import most, users_held
@@ -29,7 +30,7 @@ from archinfer.physics.decode import Z90, decode_time
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.economy import knows_activity, node_dollars_per_hour, node_power_w
 from archinfer.physics.firsttoken import first_token_spread
-from archinfer.physics.mapping import Placement, mappings
+from archinfer.physics.mapping import Placement
 from archinfer.physics.memory import memory_fraction
 from archinfer.physics.prefill import time_to_first_token
 from archinfer.physics.served import served_speed
@@ -78,7 +79,8 @@ class Evaluated:
         layers = float(workload.shape.layers)
         mapping = deployment.forced(layers)
         if mapping is None:
-            mapping = mappings(hardware, np.array([layers]), plan.nodes[1])[1]
+            several = replace(traffic, concurrency=2)
+            mapping = every_mapping(hardware, replace(workload, traffic=several), plan.nodes[1])
         mapping = mapping.take(slice(None))
         none = np.zeros_like(mapping.tensor_parallel)
         one = cls(hardware, plan, weights, workload, mapping, none, none, deployment)
@@ -327,7 +329,7 @@ def _help(
         nodes=choice.nodes // choice.copies,
         concurrency=-(-choice.users // choice.copies),
         weights=choice.weights,
-        mapping=Placement(float(placed.layers_per_stage), float(placed.tensor_parallel)),
+        mapping=placed.placement,
         layout=None,
     )
     return predict(model, choice.hardware, deployment).useful_changes

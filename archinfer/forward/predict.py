@@ -155,6 +155,7 @@ def what_would_help(model: Architecture | ModelShape, now: Prediction) -> tuple[
                 nodes=f"{used:,} {hardware.node}s",
                 layers=counted(float(held), "layer"),
                 group=group,
+                kind="data" if then.mapping.data_parallel else "tensor",
             )
         change = Change(
             name, text, float(speed), float(speed / before - 1.0), bool(then.fits), used

@@ -107,7 +107,7 @@ class Prediction(Record):
         "speculation_by_law=deployment.by_law", "software=deployment.software", "fits",
         "fits_chance", "nodes", "nodes_used", "min_nodes",
         "layers_per_node=mapping.layers_per_stage",
-        "tensor_parallel=mapping.tensor_parallel", "tokens_per_s=speed",
+        "tensor_parallel=mapping.tensor_parallel", "data_parallel", "tokens_per_s=speed",
         "tokens_per_s_all_users=throughput", "power_at_load_w", "joules_per_token",
         "dollars_per_million_output_tokens",
         "tokens_per_s_without_speculation=plain_speed", "time_s", "memory_bytes=memory",
@@ -205,6 +205,11 @@ class Prediction(Record):
         return _whole(self.shape.hidden_size)
 
     @property
+    def data_parallel(self) -> Annotated[Any, As(bool)]:
+        """whether each node has users of its own and shares the routed experts alone"""
+        return self.mapping.data_parallel
+
+    @property
     def time_s(self) -> TokenTime:
         """Seconds of a pass by term; null where the model does not fit."""
         if self.fits:
@@ -215,7 +220,7 @@ class Prediction(Record):
     def kv_held_bytes(self) -> Number:
         """memory_bytes.kv with the copies on the nodes of a tensor-parallel group that cannot
         split it further (the fullest node counts for all)"""
-        return self.memory.kv_held(self.mapping.tensor_parallel)
+        return self.memory.kv_held(self.mapping)
 
     @property
     def room(self) -> Room:
@@ -304,7 +309,7 @@ class Prediction(Record):
         """a term of time_s, the one with the largest part, or the limit that is exceeded"""
         terms = np.stack(np.broadcast_arrays(*(getattr(self.time, t) for t in TERMS)))
         slowest = np.asarray(TERMS)[np.argmax(terms, axis=0)]
-        alone = memory_fraction(self.hardware, replace(self.memory, weights=0.0), self.mapping)
+        alone = memory_fraction(self.hardware, self.memory.without_weights, self.mapping)
         stopped = np.where(np.asarray(alone) > 1.0, LIMITS[1], LIMITS[0])
         stopped = np.where(np.asarray(self.memory_fraction) <= 1.0, LIMITS[2], stopped)
         found = np.where(self.fits, slowest, stopped)
@@ -341,7 +346,7 @@ class Prediction(Record):
         """How many times the memory of the exceeded limit is needed (one model)."""
         stored = self.memory
         if self.bottleneck == LIMITS[1]:
-            stored = replace(stored, weights=0.0)
+            stored = stored.without_weights
         return float(memory_fraction(self.hardware, stored, self.mapping))
 
 

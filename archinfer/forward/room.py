@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.asking import WHOLE_MOST
+from archinfer.forward.evaluation import every_mapping
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import FloatArray
-from archinfer.physics.mapping import Placement, mappings
+from archinfer.physics.mapping import Placement
 from archinfer.physics.memory import memory_fraction
 from archinfer.physics.workload import Traffic, Workload
 from archinfer.record import Record
@@ -92,7 +93,7 @@ def room(hardware: Hardware, workload: Workload, nodes: int, forced: Placement |
     """
     mapping = forced
     if mapping is None:
-        mapping = mappings(hardware, np.array([float(workload.shape.layers)]), nodes)[1]
+        mapping = every_mapping(hardware, workload, nodes)
     users = float(np.max(users_held(hardware, workload, mapping)))
     tokens = float(np.max(context_held(hardware, workload, mapping)))
     return Room(int(users), int(tokens) if tokens < WHOLE_MOST else None)

@@ -340,15 +340,11 @@ class GenerativeModel:
         if len(at):
             # Each draw in a row of its own, numbers of drafts along it.
             workload = self._workload(batch, index[at][:, None], kind, per_layer[at][:, None])
-            count = (len(index),)
-            placed = Placement(
-                np.broadcast_to(mapping.layers_per_stage, count)[at][:, None],
-                np.broadcast_to(mapping.tensor_parallel, count)[at][:, None],
-            )
+            placed = mapping.take(at[:, None])
             each_s = speculative_time(
                 q.hardware, workload, placed, acceptance[at][:, None], draft_s[at][:, None]
             )
-            typical = np.broadcast_to(np.asarray(time.total), count)[at] / each_s
+            typical = np.broadcast_to(np.asarray(time.total), len(index))[at] / each_s
             # Where a text makes drafts a loss, a service drafts none.
             text = np.exp(self.law.spread_log_sd * z[at, _TEXT])
             gain[at] = np.maximum(typical * text, 1.0)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +18,7 @@ from archinfer.inference.importance import Index
 from archinfer.inference.statistics import DEGREES
 from archinfer.models.shape import FloatArray
 from archinfer.physics.decode import decode_time, log_sd
-from archinfer.physics.mapping import Placement, widest_group
+from archinfer.physics.mapping import Placement, group_sizes
 from archinfer.physics.memory import Memory, fewest, memory_fraction
 from archinfer.physics.terms import TokenTime
 from archinfer.physics.workload import Workload
@@ -93,22 +95,19 @@ def temporal_nodes(
     room = np.where(possible, (high + 1.0) / np.minimum(least, high), 2.0)
     there = np.floor(np.minimum(least, high) * room ** (special.ndtr(z) * (1.0 - 1e-9)))
     best_s = np.full(len(layers), np.inf)
-    per_stage = layers.copy()
-    group = np.ones(len(layers))
-    size = 1.0
-    while size <= min(high, widest_group(hardware)):
+    mapping = Placement(layers.copy(), np.ones(len(layers)))
+    routed = workload.memory.routed
+    own = np.any(routed) and np.any(np.asarray(workload.traffic.concurrency) > 1.0)
+    for size, replicas in product(group_sizes(hardware, high), (False, True) if own else (False,)):
         stages = np.clip(np.floor(there / size), 1.0, layers)
-        tried = Placement(np.ceil(layers / stages), size)
+        tried = Placement(np.ceil(layers / stages), size, None, replicas)
         taken = np.asarray(memory_fraction(hardware, workload.memory, tried))
-        fits = (size <= there) & (taken <= 1.0)
+        fits = (size <= there) & (taken <= 1.0) & (routed | (not replicas))
         if np.any(fits):
             seconds = decode_time(hardware, workload, tried).total
             better = fits & (np.asarray(seconds) < best_s)
             best_s = np.where(better, seconds, best_s)
-            per_stage = np.where(better, tried.layers_per_stage, per_stage)
-            group = np.where(better, size, group)
-        size *= 2.0
-    mapping = Placement(per_stage, group)
+            mapping = mapping.where(~better, tried)
     log_p = np.where(possible & np.isfinite(best_s), 0.0, -np.inf)
     time = decode_time(hardware, workload, mapping) if speed else None
     return mapping, log_p, time

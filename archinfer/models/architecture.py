@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from math import gcd
 
 from archinfer.errors import InputError, printable
 from archinfer.models.caches import CacheFigures
@@ -234,6 +235,11 @@ class Architecture(CacheFigures):
         """The routed experts of the first MoE layer."""
         return next((b.moe for b in self.blocks if b.moe is not None), None)
 
+    @property
+    def heads(self) -> int:
+        """Number that every layer's query heads are a multiple of; 0: none has any."""
+        return gcd(*(getattr(m, "heads", 0) for b in self.blocks for m in b.mixers))
+
     def uneven_heads(self, group: int) -> tuple[int, ...]:
         """Counts of heads that a tensor-parallel group of `group` nodes cannot share evenly."""
         counts = {getattr(m, "heads", group) for b in self.blocks for m in b.mixers}
@@ -291,6 +297,7 @@ class Architecture(CacheFigures):
             lookup_bits=outside[0],
             head_bits=outside[1],
             extra_bits=outside[2],
+            heads=self.heads,
             name=self.name,
         )
 

@@ -153,7 +153,14 @@ class ModelShape:
     lookup_bits: Number | None = None
     head_bits: Number | None = None
     extra_bits: Number | None = None
+    heads: int = 0
+    """number that every layer's query heads are a multiple of; 0: unknown, or none"""
     name: str = field(default="", compare=False)
+
+    @property
+    def routed(self) -> bool:
+        """Whether any layer has routed experts."""
+        return any(bool(np.any(np.asarray(g.routed_params) > 0.0)) for g in self.groups)
 
     def __repr__(self) -> str:
         """One short line: the name, or how large it is, or how many models it holds."""

@@ -53,8 +53,9 @@ def node_power_w(
     passes = np.minimum(users, stages)
     work = workload.work(tokens)
     memory = workload.memory
-    copies = memory.kv_held(mapping.tensor_parallel) / np.maximum(memory.kv, 1.0)
-    moved_bytes = passes * (work.weight_bytes + copies * work.kv_read_bytes + work.kv_write_bytes)
+    copies = memory.kv_held(mapping) / np.maximum(memory.kv, 1.0)
+    weights = work.weight_bytes + memory.more_weights(mapping)
+    moved_bytes = passes * (weights + copies * work.kv_read_bytes + work.kv_write_bytes)
     flops = passes * work.flops
     if traffic.prompt_tokens is not None:
         flops = flops + users * prompt_flops(shape, traffic.prompt_tokens) / traffic.output_tokens

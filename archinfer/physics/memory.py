@@ -6,10 +6,11 @@ it; a cache splits by whole heads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import NDArray
 
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import FloatArray, Number
@@ -61,6 +62,12 @@ class Memory(Record):
     """activations in flight"""
     layers: Number
     """layers, over which all of it is spread evenly"""
+    shared: Number
+    """bytes of the parameters that every token reads, a part of `weights`"""
+    users: Number
+    """whose caches these are"""
+    heads: int = 0
+    """of the model, as `ModelShape.heads`"""
 
     @property
     def kv(self) -> Number:
@@ -72,18 +79,37 @@ class Memory(Record):
         """each byte once"""
         return self.weights + self.kv + self.other
 
-    def kv_held(self, group: Number) -> Number:
-        """KV cache and state that groups of `group` nodes hold, copies included.
+    @property
+    def routed(self) -> NDArray[np.bool_]:
+        """Whether there are routed experts."""
+        return np.asarray(self.shared) < np.asarray(self.weights)
 
-        Every node counts as much as the fullest one of its group: g * `node_share` of each cache.
+    @property
+    def without_weights(self) -> Memory:
+        """The same of a model without parameters."""
+        return replace(self, weights=0.0, shared=0.0)
+
+    def kv_held(self, mapping: Placement) -> Number:
+        """KV cache and state that groups of nodes hold, copies included.
+
+        Every node counts as much as the fullest one of its group: g * `node_share` of each cache;
+        where each node has users of its own, of the users.
         """
-        return sum(
-            (c.whole_bytes * (group * node_share(c.shards, group)) for c in self.caches), start=0.0
-        )
+        group, own = mapping.tensor_parallel, mapping.data_parallel
 
-    def held(self, group: Number) -> Number:
-        """Everything, with the copies of the cache that groups of `group` nodes hold."""
-        return self.weights + self.kv_held(group) + self.other
+        def share(shards: Number) -> Number:
+            split = node_share(shards, group)
+            return split if own is False else np.where(own, node_share(self.users, group), split)
+
+        return sum((c.whole_bytes * (group * share(c.shards)) for c in self.caches), start=0.0)
+
+    def more_weights(self, mapping: Placement) -> Number:
+        """Bytes of further copies of the parameters that every token reads."""
+        return (mapping.copies - 1.0) * self.shared
+
+    def held(self, mapping: Placement) -> Number:
+        """Everything, with the copies that the groups of a mapping hold."""
+        return self.weights + self.more_weights(mapping) + self.kv_held(mapping) + self.other
 
 
 def group_bytes(hardware: Hardware, memory: Memory, mapping: Placement) -> Number:
@@ -99,9 +125,9 @@ def group_bytes(hardware: Hardware, memory: Memory, mapping: Placement) -> Numbe
 def memory_fraction(hardware: Hardware, memory: Memory, mapping: Placement) -> Number:
     """Share of the fullest node's usable memory that is taken (above 1: does not fit).
 
-    What is held, with the copies of the cache that a group of g holds, over `group_bytes`.
+    What is held, with the copies that a group of g holds, over `group_bytes`.
     """
-    return memory.held(mapping.tensor_parallel) / group_bytes(hardware, memory, mapping)
+    return memory.held(mapping) / group_bytes(hardware, memory, mapping)
 
 
 def fit_chance(hardware: Hardware, memory: Memory, mapping: Placement) -> FloatArray:
@@ -111,7 +137,7 @@ def fit_chance(hardware: Hardware, memory: Memory, mapping: Placement) -> FloatA
     """
     group = np.asarray(mapping.tensor_parallel * memory.layers / mapping.layers_per_stage)
     most = hardware.memory_capacity_bytes * hardware.usable_fraction
-    room = np.asarray(most - memory.held(mapping.tensor_parallel) / group, dtype=float)
+    room = np.asarray(most - memory.held(mapping) / group, dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
         off = np.log(np.maximum(room, 0.0) / hardware.reserve_bytes) / RESERVE_LOG_SD
     chance = np.vectorize(NormalDist().cdf, otypes=[float])(np.where(np.isnan(off), 0.0, off))
@@ -119,8 +145,9 @@ def fit_chance(hardware: Hardware, memory: Memory, mapping: Placement) -> FloatA
 
 
 def room_bytes(hardware: Hardware, memory: Memory, mapping: Placement) -> Number:
-    """What `group_bytes` leaves for weights beside cache and activations (may be negative)."""
-    taken_bytes = memory.kv_held(mapping.tensor_parallel) + memory.other
+    """What `group_bytes` leaves for weights, each once, beside cache, activations and further
+    copies (may be negative)."""
+    taken_bytes = memory.kv_held(mapping) + memory.other + memory.more_weights(mapping)
     return group_bytes(hardware, memory, mapping) - taken_bytes
 
 
@@ -145,24 +172,30 @@ def fewest(hardware: Hardware, stored: Memory) -> tuple[FloatArray, Placement]:
         Nodes (inf where no number is enough; there the mapping has one layer a stage), mapping.
     """
     layers = np.asarray(stored.layers, dtype=float)
-    groups = group_sizes(hardware)
-    nodes = np.asarray(np.inf)
-    per_stage, tensor_parallel = np.ones(()), np.full((), groups[-1])
-    for group in groups:
+    kinds = [(group, False) for group in group_sizes(hardware, heads=stored.heads)]
+    if np.any(stored.routed) and np.any(np.asarray(stored.users) > 1.0):
+        # Nodes with users of their own hold no copies of caches.
+        kinds = sorted(kinds + [(group, True) for group in group_sizes(hardware)[1:]])
+    nodes, best = np.asarray(np.inf), Placement(np.ones(()), np.full((), kinds[-1][0]))
+    for group, own in kinds:
         if group >= np.max(nodes):
             break
-        one = memory_fraction(hardware, stored, Placement(1.0, group))
+
+        def on(held: Number, group: float = group, own: bool = own) -> Placement:
+            return Placement(held, group, None, own)
+
+        one = memory_fraction(hardware, stored, on(1.0))
         held = np.clip(np.floor(1.0 / np.asarray(one, dtype=float) * (1.0 + 1e-12)), 1.0, layers)
-        taken = memory_fraction(hardware, stored, Placement(held, group))
         # Rounding may have let one layer too many in.
-        held = np.where((taken > 1.0) & (held > 1.0), held - 1.0, held)
-        used = np.where(np.asarray(one) <= 1.0, Placement(held, group).nodes(layers), np.inf)
+        over = (memory_fraction(hardware, stored, on(held)) > 1.0) & (held > 1.0)
+        tried = on(np.where(over, held - 1.0, held))
+        possible = (np.asarray(one) <= 1.0) & (stored.routed | (not own))
+        used = np.where(possible, tried.nodes(layers), np.inf)
         better = used < nodes
-        even = np.ceil(layers / Placement(held, group).stages(layers))
-        per_stage = np.where(better, even, per_stage)
-        tensor_parallel = np.where(better, group, tensor_parallel)
+        even = replace(tried, layers_per_stage=np.ceil(layers / tried.stages(layers)))
+        best = best.where(~better, even)
         nodes = np.where(better, used, nodes)
     if hardware.alone:
-        per_stage = np.broadcast_to(layers, np.shape(nodes))
+        best = replace(best, layers_per_stage=np.broadcast_to(layers, np.shape(nodes)))
         nodes = np.where(nodes > 1.0, np.inf, nodes)
-    return nodes, Placement(per_stage, tensor_parallel)
+    return nodes, best

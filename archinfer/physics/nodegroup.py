@@ -162,11 +162,19 @@ class NodeGroup:
     """Of one small all-reduce."""
     crossing: Number
     """The part of it that crosses links."""
+    copies: Number = 1.0
+    """Of what every token reads: nodes with users of their own have one each."""
 
     @property
     def tokens(self) -> Number:
         """Tokens of a pass, drafted ones included."""
         return self.batch * (1.0 + self.traffic.draft_tokens)
+
+    @property
+    def own_tokens(self) -> Number:
+        """Tokens for which what every token reads is computed: as many on each node as on the
+        busiest."""
+        return np.maximum(self.tokens, self.copies)
 
     @property
     def counts_kernels(self) -> bool:
@@ -291,6 +299,7 @@ def node_group(hardware: Hardware, workload: Workload, mapping: Placement) -> No
         peak_bytes_per_s * _own(hardware.kv_bandwidth_efficiency, hardware),
         latency_s,
         crossing_s / np.maximum(latency_s, 1e-30),
+        mapping.copies,
     )
 
 

@@ -89,8 +89,18 @@ def _efficiencies(hardware: Hardware) -> tuple[tuple[str, Number], tuple[str, Nu
     return dense, routed
 
 
-def prompt_work(on: NodeGroup, shape: ModelShape, prompt_tokens: Number) -> PromptWork:
-    """One prompt of `prompt_tokens` on a tensor-parallel group, every layer one after the other."""
+def prompt_work(
+    on: NodeGroup, shape: ModelShape, prompt_tokens: Number, alone: bool = False
+) -> PromptWork:
+    """One prompt of `prompt_tokens` on a tensor-parallel group, every layer one after the other.
+
+    Args:
+        on: the group.
+        shape: the model.
+        prompt_tokens: of the prompt.
+        alone: nodes that have users of their own leave all but the experts of a prompt to one;
+            else its part of the time of many prompts, which fill all nodes.
+    """
     hardware, traffic = on.hardware, on.traffic
     dense, routed = _efficiencies(hardware)
     matrices: Number = 0.0
@@ -98,13 +108,14 @@ def prompt_work(on: NodeGroup, shape: ModelShape, prompt_tokens: Number) -> Prom
     fixed: Number = 0.0
     added: Number = 0.0
     seconds: dict[str, Number] = {}
-    wide = on.peak(16.0) * dense[1] * on.nodes
+    own = on.copies if alone else 1.0
+    wide = on.peak(16.0) * dense[1] * on.nodes / own
     for group in shape.groups:
         experts = np.asarray(np.asarray(group.routed_params) > 0.0)
         flops = (
             2.0
             * prompt_tokens
-            * (group.shared_params - group.vector_params + group.routed_active_params)
+            * ((group.shared_params - group.vector_params) * own + group.routed_active_params)
         )
         at = on.peak(traffic.weight_bits) * on.nodes
         for (constant, part), here in ((routed, experts), (dense, ~experts)):
@@ -222,7 +233,7 @@ def time_to_first_token(
     prompt = traffic.context_tokens if traffic.prompt_tokens is None else traffic.prompt_tokens
     if hardware.spatial:
         return _spatial(hardware, workload, mapping, prompt, step)
-    work = prompt_work(node_group(hardware, workload, mapping), workload.shape, prompt)
+    work = prompt_work(node_group(hardware, workload, mapping), workload.shape, prompt, alone=True)
     passes = np.maximum(prompt / PASS_TOKENS, 1.0)
     others = np.maximum(np.asarray(traffic.concurrency, dtype=float) - 1.0, 0.0)
     slower = 1.0 + WAIT_PER_USER * others

@@ -26,5 +26,6 @@ def roofline_tokens_per_s(hardware: Hardware, workload: Workload, mapping: Place
     # Tokens that route alike hit fewer experts.
     apart = hardware.spatial or bool(np.all(np.isnan(hardware.routed_kernels)))
     weights_bytes = workload.work(batch if apart else batch**DISTINCT_TOKENS).weight_bytes
+    weights_bytes = weights_bytes + workload.memory.more_weights(mapping)
     read_bytes = weights_bytes + workload.work(batch).kv_read_bytes
     return mapping.tensor_parallel * hardware.bandwidth_bytes_per_s / read_bytes

@@ -18,6 +18,8 @@
   one node each (expert parallelism): then the busiest node sets the time and tokens are sent out
   and collected, once each. For one user a cut expert is read g times as fast as a whole one, so
   whole experts can only pay for large batches, whose all-reduces have much to carry.
+- With data-parallel attention nodes share nothing but the experts, whole ones: each reads all else
+  itself and the caches of its own users, and waits only for tokens to go out and come back.
 """
 
 from __future__ import annotations
@@ -41,7 +43,6 @@ from archinfer.physics.prefill import PROMPT_CONSTANTS, others_prompts
 from archinfer.physics.terms import Ledger, TokenTime, links_s
 from archinfer.physics.workload import (
     ACTIVATION_BYTES,
-    Traffic,
     Workload,
     attention_macs,
     cache_read_bytes,
@@ -65,9 +66,7 @@ class _Part:
         return self.weights + self.kv + self.compute + self.reductions + self.fixed
 
 
-def _layer(
-    on: NodeGroup, group: LayerGroup, hidden_size: Number, whole_experts: bool | None
-) -> _Part:
+def _layer(on: NodeGroup, group: LayerGroup, hidden_size: Number, mapping: Placement) -> _Part:
     """Seconds of one layer of `group` on one tensor-parallel group."""
     hardware, g, traffic = on.hardware, on.nodes, on.traffic
     hit = on.experts_hit(group)
@@ -75,8 +74,9 @@ def _layer(
     routed_read = group.routed_params * (hit / group.experts)
     # Experts are many small matrices, which reach less of the bandwidth than a whole one.
     experts_s = hardware.routed_weight_factor * on.read_routed_s(routed_read, routed_bits)
-    read = on.read_s(group.shared_params, shared_bits) + experts_s
-    unpack = on.unpack_s(group.shared_params, shared_bits) + on.unpack_s(routed_read, routed_bits)
+    shared_params = group.shared_params * on.copies
+    read = on.read_s(shared_params, shared_bits) + experts_s
+    unpack = on.unpack_s(shared_params, shared_bits) + on.unpack_s(routed_read, routed_bits)
     within_s, across_s = payload_parts_s(hardware, g, on.tokens * hidden_size * ACTIVATION_BYTES)
     once_s = within_s + across_s
     steps = hardware.reductions_per_layer
@@ -87,24 +87,30 @@ def _layer(
     if some and np.any(np.asarray(g) > 1.0):
         extra_s, whole_reductions = _whole_experts(on, group, hit, once_s, by_steps)
         chosen = by_steps - (whole_reductions + extra_s) > 0.0
-        if whole_experts is not None:
-            chosen = np.broadcast_to(whole_experts, np.shape(chosen))
-        chosen = chosen & routed
+        if mapping.whole_experts is not None:
+            chosen = np.broadcast_to(mapping.whole_experts, np.shape(chosen))
+        chosen = (chosen | mapping.data_parallel) & routed
         read, experts_s = (s + np.where(chosen, extra_s, 0.0) for s in (read, experts_s))
         sync = np.where(chosen, sync + on.latency_s, sync)
         reductions = np.where(chosen, whole_reductions, reductions)
-    kv = _kv_bytes(group, traffic, on.batch, g) / on.kv_bytes_per_s
-    scores = 2.0 * on.tokens * attention_macs(group, traffic.context_tokens)
-    products = on.tokens * flops(group, traffic) - scores
+    own = mapping.data_parallel
+    if own is not False:
+        # Only tokens on their way to experts and back are left.
+        away = reductions - by_steps + on.latency_s + once_s
+        reductions = np.where(own, np.where(routed, away, 0.0), reductions)
+        sync = np.where(own, np.where(routed, 2.0 * on.latency_s, 0.0), sync)
+        by_steps = np.where(own, 0.0, by_steps)
+    kv = _kv_bytes(on, group, mapping) / on.kv_bytes_per_s
+    scores = 2.0 * on.own_tokens * attention_macs(group, traffic.context_tokens)
+    routed_flops = 2.0 * group.routed_active_params * (on.own_tokens - on.tokens)
+    products = on.own_tokens * flops(group, traffic) - scores - routed_flops
     compute = on.compute_s(products, traffic.weight_bits) + on.compute_s(scores, 16.0)
     small = on.small_s(group, hit)
     slower = 1.0 - np.asarray(hardware.small_matrix_speed)
     read, compute = read + slower * small[0], compute + slower * small[1]
     beyond = on.beyond_s(compute, read + unpack + kv)
     kernels, by_experts = on.kernels_s(group, routed)
-    calls: Number = 0.0
-    if some:
-        calls = np.where(routed, hit * hardware.fixed_time_per_expert_s, 0.0)
+    calls = np.where(routed, hit * hardware.fixed_time_per_expert_s, 0.0) if some else 0.0
     added = "routed_kernels" if on.counts_kernels else "routed_layer_factor"
 
     def ledger() -> dict[str, Number]:
@@ -149,8 +155,8 @@ def _whole_experts(
 def _head(on: NodeGroup, shape: ModelShape) -> _Part:
     """Seconds of the LM head, whose weights are read whole."""
     params, bits = shape.head_params, on.traffic.table_bits(shape)[1]
-    read, unpack = on.read_s(params, bits), on.unpack_s(params, bits)
-    compute = on.compute_s(2.0 * on.tokens * params, bits)
+    read, unpack = (of(params * on.copies, bits) for of in (on.read_s, on.unpack_s))
+    compute = on.compute_s(2.0 * on.own_tokens * params, bits)
     beyond = on.beyond_s(compute, read + unpack)
     return _Part(
         read + unpack, 0.0, beyond, 0.0, 0.0,
@@ -163,8 +169,7 @@ def temporal_time(hardware: Hardware, workload: Workload, mapping: Placement) ->
     shape, drafts = workload.shape, workload.traffic.draft_tokens
     on = node_group(hardware, workload, mapping)
     layers = [
-        (group.count, _layer(on, group, shape.hidden_size, mapping.whole_experts))
-        for group in shape.groups
+        (group.count, _layer(on, group, shape.hidden_size, mapping)) for group in shape.groups
     ]
     head = _head(on, shape)
     links, latency = links_s(hardware, mapping.stages(shape.layers), on.tokens * shape.hidden_size)
@@ -201,14 +206,21 @@ def temporal_time(hardware: Hardware, workload: Workload, mapping: Placement) ->
     )  # fmt: skip
 
 
-def _kv_bytes(group: LayerGroup, traffic: Traffic, batch: Number, group_size: Number) -> Number:
+def _kv_bytes(on: NodeGroup, group: LayerGroup, mapping: Placement) -> Number:
     """Bytes of cache and state that the busiest node of a tensor-parallel group moves.
 
-    A state is read and written whole; of a cache one token is written, which is left out.
+    A state is read and written whole; of a cache one token is written, which is left out. Where
+    each node has users of its own it moves theirs.
     """
+
+    def share(shards: Number) -> Number:
+        split = node_share(shards, on.nodes)
+        own = np.maximum(1.0 / np.asarray(on.nodes), 1.0 / on.batch)
+        return np.where(mapping.data_parallel, own, split)
+
     read: Number = 0.0
     for cache in group.caches:
-        whole = batch * cache_read_bytes(cache, traffic)
-        read = read + whole * node_share(cache.shards, group_size)
-    state_bytes = 2.0 * batch * group.state_bytes  # read, and written back
-    return read + state_bytes * node_share(group.state_shards, group_size)
+        whole = on.batch * cache_read_bytes(cache, on.traffic)
+        read = read + whole * share(cache.shards)
+    state_bytes = 2.0 * on.batch * group.state_bytes  # read, and written back
+    return read + state_bytes * share(group.state_shards)

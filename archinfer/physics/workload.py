@@ -185,6 +185,7 @@ class Workload:
         shape, traffic = self.shape, self.traffic
         users = traffic.concurrency
         in_layers = sum(g.count * _weight_bytes(g, g.routed_params, traffic) for g in shape.groups)
+        shared = sum(g.count * _weight_bytes(g, 0.0, traffic) for g in shape.groups)
         vectors = ACTIVATION_VECTORS * np.maximum(users, shape.layers)
         lookup_bits, head_bits, extra_bits = traffic.table_bits(shape)
         head = (1.0 - shape.tied) * shape.head_params * head_bits
@@ -196,6 +197,9 @@ class Workload:
             ),
             other=vectors * shape.hidden_size * ACTIVATION_BYTES,
             layers=shape.layers,
+            shared=shared + outside / 8.0,
+            users=users,
+            heads=shape.heads,
         )
 
     def work(self, batch: Number, hit: Number | None = None) -> Work:

@@ -61,7 +61,7 @@ def _design(d: Design) -> Sequence[str | doc.Cell]:
     # Nodes, and where they share layers how.
     group = round(float(d.mapping.tensor_parallel))
     needs = f"{d.accepted_needed:.2f}" if d.accepted_needed > 1.0 else "none"
-    shared = "" if group == 1 else f" (tp {group:,})"
+    shared = "" if group == 1 else f" ({'dp' if d.mapping.data_parallel else 'tp'} {group:,})"
     return (
         doc.number(d.total_params, compact(d.total_params)),
         doc.number(d.active_params, compact(d.active_params)),

@@ -122,7 +122,8 @@ def _cells(entry: Entry) -> list[str | doc.Cell]:
     if c is not None:
         share = float(getattr(c.time, c.bottleneck)) / float(c.time.total)
         ceiling = [compact(c.tokens_per_s[1]), f"{c.nodes:,}", f"{c.bottleneck} {percent(share)}"]
-    layout = f"{int(p.mapping.tensor_parallel)}x{int(p.mapping.stages(p.shape.layers))}"
+    kind = "dp " if p.mapping.data_parallel else ""
+    layout = f"{kind}{int(p.mapping.tensor_parallel)}x{int(p.mapping.stages(p.shape.layers))}"
     power = compact(float(entry.power_w) / 1e3)
     return [
         entry.model,

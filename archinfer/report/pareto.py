@@ -93,7 +93,7 @@ def _where(c: Choice) -> str:
 
 def _mapping(c: Choice) -> str:
     copies = "" if c.copies == 1 else f"{c.copies:,} x "
-    return f"{copies}tp={c.mapping.tensor_parallel},pp={c.mapping.stages}"
+    return f"{copies}{c.mapping.text}"
 
 
 def _does(c: Choice) -> str:

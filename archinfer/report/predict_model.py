@@ -223,7 +223,7 @@ def _layout(p: Prediction) -> str:
     stages = int(p.mapping.stages(p.shape.layers))
     plural = "" if stages == 1 else "s"
     group = int(p.mapping.tensor_parallel)
-    layout = f"tp={group},pp={stages}"
+    layout = p.mapping.text(p.shape.layers)
     return f"{text}, {stages} stage{plural} of {group} ({layout}), {held} layers each"
 
 
@@ -243,7 +243,7 @@ def _fewest(row: Row) -> str:
 
 def _memory(p: Prediction) -> str:
     m = p.memory
-    held = float(m.kv_held(p.mapping.tensor_parallel))
+    held = float(m.kv_held(p.mapping))
     copies = ""
     if held > 1.001 * float(m.kv):
         copies = f" (with the copies on the nodes that share a layer: {size(held)})"

@@ -8,7 +8,7 @@ two); a candidate is feasible where all slacks are >= 0. The solver knows how ea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -110,8 +110,7 @@ def _capacity(c: Candidate) -> Number:
 
 
 def _kv_cache(c: Candidate) -> Number:
-    without = replace(c.memory, weights=0.0)
-    return _log_ratio(1.0, memory_fraction(c.question.hardware, without, c.mapping))
+    return _log_ratio(1.0, memory_fraction(c.hardware, c.memory.without_weights, c.mapping))
 
 
 def _software(c: Candidate, end: int) -> tuple[Number, Number]:

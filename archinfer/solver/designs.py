@@ -42,7 +42,8 @@ class Design(Record):
     KEYS = (
         "name=architecture.name", "total_params", "active_params", "layers=architecture.layers",
         "nodes", "layers_per_node=mapping.layers_per_stage",
-        "tensor_parallel=mapping.tensor_parallel", "hidden_size=architecture.hidden_size",
+        "tensor_parallel=mapping.tensor_parallel", "data_parallel=mapping.data_parallel",
+        "hidden_size=architecture.hidden_size",
         "experts", "experts_per_token", "expert_width", "attention", "weights",
         "tokens_per_s=speed", "accepted_tokens_needed=accepted_needed", "memory_bytes",
         "memory_fraction", "time_s", "bottleneck",
@@ -104,10 +105,11 @@ class Design(Record):
         return next(iter(self.architecture.attention_kinds))
 
 
-def _mixer(kind: str, hidden: int) -> Mixer:
+def _mixer(kind: str, hidden: int, shared: int) -> Mixer:
     # Heads in eights, so that eight key-value heads divide them; hidden_size need not be
     # heads * head_dim (GLM-4.5, gpt-oss, Qwen3 have more).
-    heads = max(8, 8 * round(hidden / HEAD_DIM / 8))
+    step = 8 * (shared // (shared & -shared))
+    heads = max(step, step * round(hidden / HEAD_DIM / step))
     if kind == "mla":
         return LatentAttention(
             heads=heads,
@@ -121,13 +123,13 @@ def _mixer(kind: str, hidden: int) -> Mixer:
 
 
 def build(
-    total: float, active: float, layers: int, question: Question, name: str = ""
+    total: float, active: float, layers: int, question: Question, shared: int = 1
 ) -> Architecture | None:
     """An architecture of whole sizes with at most these totals and close to them.
 
     Hidden size: the family's, to a multiple of 128 (512 above 4096). MoE: 8 routed experts and a
     shared one of the same width a token, the width a multiple of 128, as many experts as `total`
-    allows.
+    allows. Heads of which `shared` nodes can take equal parts.
 
     Returns:
         None where no whole sizes come near (an expert narrower than 128), or where they are
@@ -140,16 +142,16 @@ def build(
         hidden = float(np.clip(hidden, aspect[0] * layers, aspect[1] * layers))
     step = WIDTH_STEP * (4 if hidden > 4096 else 1)
     width = max(step, step * round(hidden / step))
-    return _layers(total, active, layers, width, rules, name)
+    return _layers(total, active, layers, width, rules, shared)
 
 
 def _layers(
-    total: float, active: float, layers: int, hidden: int, rules: FamilyRules, name: str
+    total: float, active: float, layers: int, hidden: int, rules: FamilyRules, shared: int
 ) -> Architecture | None:
     def model(feed_forward: DenseMLP | MoE, mixer: Mixer) -> Architecture:
         block = LayerBlock.of(layers, mixer, feed_forward)
         return Architecture(
-            name=name,
+            name="",
             blocks=(block,),
             hidden_size=hidden,
             vocab_size=int(rules.vocab_size),
@@ -157,7 +159,7 @@ def _layers(
         )
 
     try:
-        mixer = _mixer(rules.attention, hidden)
+        mixer = _mixer(rules.attention, hidden, shared)
         bare = model(DenseMLP(1), mixer).parameters()
         matrix = 3.0 * hidden
         room = (active - bare.total) / layers + matrix
@@ -196,7 +198,9 @@ def evaluate(
         outside_bits: bits of embedding and head; None: those of the format.
     """
     count, form = architecture.parameters(), weight_format(weights)
-    depth, mapping = placements(question, np.array([float(architecture.layers)]))
+    depth, mapping = placements(
+        question, np.array([float(architecture.layers)]), architecture.heads, bool(architecture.moe)
+    )
     n = len(depth)
     candidate = Candidate.of(
         question,
@@ -310,6 +314,7 @@ def _targets(region: Region) -> list[tuple[int, tuple[float, float]]]:
 def _near(region: Region, slot: int, spread: tuple[float, float]) -> Design | None:
     question, slices = region.question, region.slices
     layers = int(slices.layers[slot])
+    shared = int(slices.mapping.one(slot).heads_split)
     weights = question.weights[int(slices.weights[slot])]
     low, high = np.log(region.active_low[slot]), np.log(region.active_high[slot])
     share_a, share_n = spread
@@ -324,7 +329,7 @@ def _near(region: Region, slot: int, spread: tuple[float, float]) -> Design | No
             continue
         y = np.log(n_low[0]) + (np.log(n_high[0]) - np.log(n_low[0])) * (share_n - 0.3 * back)
         total = float(np.exp(y)) * (1.0 - back / 20.0)
-        made = build(total, float(x), layers, question)
+        made = build(total, float(x), layers, question, shared)
         if made is None:
             continue
         best = evaluate(made, question, weights)[0]

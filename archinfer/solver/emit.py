@@ -221,10 +221,11 @@ def predict_arguments(design: Design, question: Question, path: str) -> list[str
         "predict", path,
         "--hardware", _profile(question.hardware),
         "--nodes", str(design.nodes_available),
-        "--layers-per-node", f"{design.mapping.layers_per_stage:.0f}",
     ]  # fmt: skip
-    if design.mapping.tensor_parallel != 1.0:
-        arguments += ["--tensor-parallel", f"{design.mapping.tensor_parallel:.0f}"]
+    if question.hardware.spatial:
+        arguments += ["--layers-per-node", f"{design.mapping.layers_per_stage:.0f}"]
+    else:
+        arguments += ["--mapping", design.mapping.text(design.architecture.layers)]
     arguments += [
         "--context", f"{question.context_tokens}",
         "--concurrency", f"{question.concurrency}",

@@ -35,6 +35,8 @@ class Slices:
     weights: Index
     """Position of the weight format in the question's list."""
     weight_bits: FloatArray
+    data_parallel: NDArray[np.bool_]
+    """As in `Placement`."""
     dense: NDArray[np.bool_]
     """Whether its models are dense: then N = A, and there is one slice beside that of mixtures."""
 
@@ -59,7 +61,8 @@ class Slices:
     @property
     def mapping(self) -> Placement:
         """The mapping of each slice."""
-        return Placement(self.layers_per_stage, self.tensor_parallel)
+        own = self.data_parallel if self.data_parallel.any() else False
+        return Placement(self.layers_per_stage, self.tensor_parallel, None, own)
 
     @property
     def nodes(self) -> FloatArray:
@@ -70,15 +73,24 @@ class Slices:
         return len(self.layers)
 
 
-def placements(question: Question, layers: FloatArray) -> tuple[FloatArray, Placement]:
+def placements(
+    question: Question, layers: FloatArray, heads: int = 0, routed: bool = True
+) -> tuple[FloatArray, Placement]:
     """Every way to place whole layers on the question's nodes, or the one that it forces.
+
+    Args:
+        question: what is asked.
+        layers: layer counts.
+        heads: as of `group_sizes`.
+        routed: whether there are routed experts, which nodes with users of their own share.
 
     Returns:
         As `mappings`; depths with fewer layers than the forced stages are left out.
     """
     layout = question.layout
     if layout is None:
-        return mappings(question.hardware, layers, question.nodes[1])
+        own = routed and question.concurrency > 1
+        return mappings(question.hardware, layers, question.nodes[1], heads, own)
     layers = layers[(layers >= layout.stages) & (layout.nodes <= question.nodes[1])]
     return layers, layout.mapping(layers).take(slice(None))
 
@@ -113,7 +125,8 @@ def _every(question: Question, layers: FloatArray) -> Slices:
     if not len(layers):
         none = np.empty(0)
         index = np.empty(0, dtype=np.intp)
-        return Slices(none, none, none, index, none, np.empty(0, dtype=bool))
+        flags = np.empty(0, dtype=bool)
+        return Slices(none, none, none, index, none, flags, flags)
     bits = np.array([weight_format(w).bits for w in question.weights])
     kinds = np.array([False, True] if _may_be_dense(question) else [False])
     formats = len(bits)
@@ -121,20 +134,27 @@ def _every(question: Question, layers: FloatArray) -> Slices:
     _check_size(question, layers, copies)
     layers, mapping = placements(question, layers)
     n = len(layers)
-    return Slices(
+    own = np.tile(np.broadcast_to(mapping.data_parallel, n), copies)
+    dense = np.repeat(kinds, formats * n)
+    every = Slices(
         np.tile(layers, copies),
         np.tile(mapping.layers_per_stage, copies),
         np.tile(mapping.tensor_parallel, copies),
         np.tile(np.repeat(np.arange(formats), n), len(kinds)),
         np.tile(np.repeat(bits, n), len(kinds)),
-        np.repeat(kinds, formats * n),
+        own,
+        dense,
     )
+    # A dense model has no experts to share.
+    return every.take(np.flatnonzero(~(own & dense))) if own.any() else every
 
 
 def _check_size(question: Question, layers: FloatArray, copies: int) -> None:
     """Refuse more slices than can be held: L layers have at most 2 sqrt(L) depths of a stage."""
     nodes = question.nodes[1]
-    ways = copies * (len(group_sizes(question.hardware, nodes)) if question.layout is None else 1)
+    kinds = 1 if question.concurrency == 1 else 2
+    groups = kinds * len(group_sizes(question.hardware, nodes))
+    ways = copies * (groups if question.layout is None else 1)
     count = ways * float(np.minimum(2.0 * np.sqrt(layers), nodes).sum())
     if count > SLICES_MOST:
         raise InputError(
