@@ -53,7 +53,6 @@ LONG = {
     "archinfer.inference.infer.infer",
     # Still too long.
     "archinfer.fitting.cases.prepare",
-    "archinfer.models.readers.grouped.read_gemma4",
 }
 """Functions that may be longer."""
 

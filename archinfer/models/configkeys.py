@@ -8,55 +8,13 @@ declared as decoys.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from archinfer.errors import InputError, shorten
-from archinfer.models.tables import harmless_keys
+from archinfer.models.tables import harmless_keys, may_be_size
 
 _MISSING: Any = object()
-
-_SIZE_KEY = re.compile(
-    r"(hidden|intermediate|inner|ffn|mlp|head|expert|layer|rank|latent|state|conv|expand|embed|"
-    r"width|dim|kernel|topk|top_k|window|vocab|shared|moe|bias|gate|block|group|depth|ngram|"
-    r"mixer|residual|ple|sink|qk_norm|d_model|lora|attn|attention|"
-    r"hc_mult|altup|laurel|loop|recur|repeat)",
-)
-"""Words by which makers name what changes a size."""
-
-_HARMLESS_KEY = re.compile(
-    r"(rope|rotary|yarn|theta|token|dropout|_pdrop|initializer|init_std|init_method|epsilon|_eps$|"
-    r"^eps$|aux_loss|z_loss|loss_coef|jitter|dtype|scal(e|ing)|multiplier|_coef|_clip|clamp|"
-    r"capping|_act$|_activation|activation_|act_fn|hidden_act|attn_implementation|_limit|"
-    r"time_step|norm_topk|normalize|layernorm_.*(alpha|beta)|scoring_func|score_func|topk_method|topk_group|n_group$|"
-    r"num_expert_group|group_routed|router_logits|output_hidden|output_attentions|return_dict|"
-    r"max_position|max_seq|seq_length|model_max_length|max_model_len|context_length|"
-    r"initial_context|use_cache|use_kernel|mamba_kernels|num_logits|chunk_size_feed|"
-    r"pretraining_tp|auto_map|architectures|transformers_version|name_or_path|id2label|label2id|"
-    r"problem_type|_alpha_factor|_beta_factor|_attn_temperature|floor_|mtp|nextn|eagle|"
-    r"prefix|query_pre_attn|attn_factor|residual_in_fp32|"
-    r"rescale_prenorm|embedding_std|ep_size|router_dtype|aux_free|freeze|sparsity_pattern|"
-    r"router_bias_update|cache_implementation|torchscript|pruned_heads|is_decoder|"
-    r"is_encoder_decoder|tie_encoder|finetuning|task_specific|"
-    r"moe_norm_min|kda_|gate_lower_bound|situ|cpu_offload|fp32|interleave$|use_rms_norm|"
-    r"index_topk_freq|enable_moe_fp32|overlap|use_flash|attention_probs|"
-    r"_bos_|_eos_|_pad_|begin_suppress|suppress|decoder_start|forced_|diversity|repetition|"
-    r"num_beams|temperature|top_p$|^top_k$|early_stopping|length_penalty|min_length|max_length|"
-    r"remove_invalid|encoder_no_repeat|no_repeat|bad_words|image_|video_|vision_|audio_|visual|"
-    r"media_|_media|mm_|^vit_|_ids?$|moe_loss|balanc|capacity|drop_tokens|layer_norm_e|layernorm_e|residual_multi|"
-    r"norm_type$|position_embedding_type|partial_|_factor$|expert_parallel|seq_aux|"
-    r"router_activation|log_scale|swiglu|softmax|mscale|truncate|_offload|compile|"
-    r"sinkhorn|grouped_topk|dual_chunk|attention_method|attn_temperature|attention_out_mult|mamba_chunk|chunk_size$)"
-)
-"""Words of keys that change how a model computes, trains or is served, but not its size."""
-
-_ALWAYS_SIZE_KEY = re.compile(
-    r"((^|_)(ff|ffn|mlp|dim|feed_forward)_(dim_)?(multiplier|mult|factor|ratio|expansion_factor)$|"
-    r"expansion_(ratio|factor)$|^d_ff$|^d_inner$|_streams$|adapter_(size|dim|rank)|hash_buckets|"
-    r"mem(ory)?_tokens$|prefix_(tokens|length|size)$)"
-)
-"""Words that name a size even where a harmless word stands in the same key."""
 
 _SIZE_STRINGS = frozenset(
     {"moe_layers_enum", "hybrid_override_pattern", "index_topk_pattern", "layers_block_type"}
@@ -229,10 +187,7 @@ class ConfigKeys:
             and not name.startswith("_")
             and not any(value is n or value == n for n in _NEUTRAL)
             and (not isinstance(value, str) or name in _SIZE_STRINGS)
-            and (
-                _ALWAYS_SIZE_KEY.search(name.lower())
-                or (_SIZE_KEY.search(name.lower()) and not _HARMLESS_KEY.search(name.lower()))
-            )
+            and may_be_size(name)
         ]
 
 

@@ -7,6 +7,7 @@ leaves out, and which models are no decoders (tests/tools/make_model_tables.py w
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -24,6 +25,21 @@ def _tables() -> dict[str, Any]:
 def harmless_keys() -> frozenset[str]:
     """Keys of generation, tokens and training that the library writes into every config."""
     return frozenset(_tables()["harmless"])
+
+
+@cache
+def _words(name: str) -> re.Pattern[str]:
+    """Words by which makers name what changes a size (`size`), or how a model computes, trains or
+    is served (`harmless`), or a size whatever else stands in the key (`always_size`)."""
+    text = files(__package__).joinpath("keywords.json").read_text(encoding="utf-8")
+    return re.compile("|".join(json.loads(text)[name]))
+
+
+def may_be_size(key: str) -> bool:
+    """Whether a key of a config is named like something that changes a model's size."""
+    key = key.lower()
+    named = _words("size").search(key) and not _words("harmless").search(key)
+    return bool(named or _words("always_size").search(key))
 
 
 def class_defaults(family: str) -> dict[str, Any]:

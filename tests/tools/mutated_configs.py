@@ -24,9 +24,8 @@ from typing import Any
 from archinfer.errors import InputError
 from archinfer.models import catalogue
 from archinfer.models.architecture import Architecture
-from archinfer.models.configkeys import _ALWAYS_SIZE_KEY, _HARMLESS_KEY
 from archinfer.models.huggingface import from_config
-from archinfer.models.tables import harmless_keys
+from archinfer.models.tables import harmless_keys, may_be_size
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "configs"
 
@@ -79,8 +78,7 @@ def drops() -> Iterator[tuple[str, dict[str, Any]]]:
         paths = [(), *((k,) for k, v in config.items() if isinstance(v, dict))]
         for path in paths:
             for key in config[path[0]] if path else config:
-                words = _HARMLESS_KEY.search(key) and not _ALWAYS_SIZE_KEY.search(key)
-                if words or key in harmless_keys() or key in ("model_type", "auto_map"):
+                if key == "model_type" or not may_be_size(key) or key in harmless_keys():
                     continue
                 new = copy.deepcopy(config)
                 del (new[path[0]] if path else new)[key]

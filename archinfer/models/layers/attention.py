@@ -8,19 +8,16 @@ from math import inf
 from typing import Literal
 
 from archinfer.models.layers.pieces import (
-    MAX_HEADS,
-    MAX_WIDTH,
-    MAX_WINDOW,
     Memoryless,
     Piece,
+    Sized,
     need,
-    size_within,
 )
 from archinfer.models.shape import Cache
 
 
 @dataclass(frozen=True, slots=True)
-class Indexer:
+class Indexer(Sized):
     """Scores every cached token cheaply and picks the `top_k` that the attention reads.
 
     Attributes:
@@ -38,10 +35,7 @@ class Indexer:
     shared: bool = False
     head_weights: bool = True
 
-    def __post_init__(self) -> None:
-        size_within("indexer heads", self.heads, MAX_HEADS)
-        size_within("indexer head_dim", self.head_dim, MAX_WIDTH)
-        size_within("indexer top-k", self.top_k, MAX_WINDOW)
+    TITLE = "indexer"
 
     def pieces(self, hidden: int) -> tuple[Piece, ...]:
         """Query, key and head-weight projections; two norm vectors of head_dim.
@@ -111,20 +105,14 @@ class Attention(Memoryless):
     indexer: Indexer | None = None
     extra: tuple[Piece, ...] = ()
 
+    TITLE = "attention"
+
     def __post_init__(self) -> None:
-        size_within("attention heads", self.heads, MAX_HEADS)
-        size_within("key-value heads", self.kv_heads, MAX_HEADS)
-        size_within("head_dim", self.head_dim, MAX_WIDTH)
+        Sized.__post_init__(self)
         need(
             self.heads % self.kv_heads == 0,
             f"{self.kv_heads} key-value heads do not divide {self.heads} attention heads",
         )
-        if self.v_head_dim is not None:
-            size_within("v_head_dim", self.v_head_dim, MAX_WIDTH)
-        if self.window is not None:
-            size_within("attention window", self.window, MAX_WINDOW)
-        if self.query_rank is not None:
-            size_within("query rank", self.query_rank, MAX_WIDTH)
 
     @property
     def value_dim(self) -> int:

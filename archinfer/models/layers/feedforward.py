@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from archinfer.models.layers.pieces import MAX_EXPERTS, MAX_WIDTH, Piece, need, size_within
+from archinfer.models.layers.pieces import Piece, Sized, need
 
 
 def _matrices(count: int) -> tuple[str, ...]:
@@ -14,7 +14,7 @@ def _matrices(count: int) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class DenseMLP:
+class DenseMLP(Sized):
     """A feed-forward of width `width`: gate, up and down (3 matrices) or up and down (2).
 
     Attributes:
@@ -29,8 +29,10 @@ class DenseMLP:
     bias: bool = False
     component: str = "dense_mlp"
 
+    TITLE = "feed-forward"
+
     def __post_init__(self) -> None:
-        size_within("feed-forward width", self.width, MAX_WIDTH)
+        Sized.__post_init__(self)
         need(self.matrices in (1, 2, 3), f"a feed-forward has 2 or 3 matrices, not {self.matrices}")
 
     def pieces(self, hidden: int) -> Iterator[Piece]:
@@ -49,7 +51,7 @@ class DenseMLP:
 
 
 @dataclass(frozen=True, slots=True)
-class MoE:
+class MoE(Sized):
     """Routed experts, perhaps with shared ones beside them.
 
     Attributes:
@@ -81,14 +83,10 @@ class MoE:
     router: bool = True
     extra: tuple[Piece, ...] = ()
 
+    TITLE = "expert"
+
     def __post_init__(self) -> None:
-        size_within("experts", self.experts, MAX_EXPERTS)
-        size_within("experts per token", self.top_k, MAX_EXPERTS)
-        size_within("expert width", self.width, MAX_WIDTH)
-        size_within("zero experts", self.zero_experts, MAX_EXPERTS, low=0)
-        size_within("shared expert width", self.shared_width, MAX_WIDTH, low=0)
-        if self.latent is not None:
-            size_within("latent width", self.latent, MAX_WIDTH)
+        Sized.__post_init__(self)
         choices = self.experts + self.zero_experts
         need(
             self.top_k <= choices,

@@ -9,13 +9,10 @@ from typing import Literal
 
 from archinfer.models.layers.attention import Indexer
 from archinfer.models.layers.pieces import (
-    MAX_HEADS,
-    MAX_WIDTH,
-    MAX_WINDOW,
     Memoryless,
     Piece,
+    Sized,
     need,
-    size_within,
 )
 from archinfer.models.shape import Cache
 
@@ -51,17 +48,11 @@ class LatentAttention(Memoryless):
     window: int | None = None
     extra: tuple[Piece, ...] = ()
 
+    TITLE = "attention"
+
     def __post_init__(self) -> None:
-        size_within("attention heads", self.heads, MAX_HEADS)
-        size_within("kv_lora_rank", self.kv_rank, MAX_WIDTH)
-        size_within("qk_nope_head_dim", self.nope_dim, MAX_WIDTH, low=0)
-        size_within("qk_rope_head_dim", self.rope_dim, MAX_WIDTH, low=0)
+        Sized.__post_init__(self)
         need(self.nope_dim + self.rope_dim > 0, "a query head must have a width above 0")
-        size_within("v_head_dim", self.v_head_dim, MAX_WIDTH)
-        if self.query_rank is not None:
-            size_within("q_lora_rank", self.query_rank, MAX_WIDTH)
-        if self.window is not None:
-            size_within("attention window", self.window, MAX_WINDOW)
 
     @property
     def kind(self) -> str:
@@ -160,14 +151,10 @@ class CompressedAttention(Memoryless):
     ratio: int = 0
     indexer: Indexer | None = None
 
+    TITLE = "attention"
+
     def __post_init__(self) -> None:
-        size_within("attention heads", self.heads, MAX_HEADS)
-        size_within("head_dim", self.head_dim, MAX_WIDTH)
-        size_within("q_lora_rank", self.query_rank, MAX_WIDTH)
-        size_within("o_lora_rank", self.output_rank, MAX_WIDTH)
-        size_within("o_groups", self.output_groups, MAX_HEADS)
-        size_within("sliding_window", self.window, MAX_WINDOW)
-        size_within("compression ratio", self.ratio, MAX_WINDOW, low=0)
+        Sized.__post_init__(self)
         need(
             self.heads % self.output_groups == 0,
             f"{self.output_groups} output groups do not divide {self.heads} attention heads",

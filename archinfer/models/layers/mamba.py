@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 from archinfer.models.layers.pieces import (
     CONV_STATE_BYTES,
-    MAX_HEADS,
-    MAX_WIDTH,
     STATE_BYTES,
     Memoryless,
     Piece,
+    Sized,
     need,
-    size_within,
 )
 
 
@@ -38,13 +36,8 @@ class Mamba1(Memoryless):
     proj_bias: bool = False
     inner_norms: bool = False
 
+    TITLE = "mamba"
     SPLIT = "inner"
-
-    def __post_init__(self) -> None:
-        size_within("mamba channels", self.inner, MAX_WIDTH)
-        size_within("mamba state size", self.state, MAX_WIDTH)
-        size_within("convolution taps", self.conv, MAX_WIDTH)
-        size_within("mamba time-step rank", self.dt_rank, MAX_WIDTH)
 
     @property
     def kind(self) -> str:
@@ -105,14 +98,11 @@ class Mamba2(Memoryless):
     proj_bias: bool = False
     gated_norm: bool = True
 
+    TITLE = "mamba"
     SPLIT = "heads"
 
     def __post_init__(self) -> None:
-        size_within("mamba heads", self.heads, MAX_HEADS)
-        size_within("mamba head_dim", self.head_dim, MAX_WIDTH)
-        size_within("mamba state size", self.state, MAX_WIDTH)
-        size_within("mamba groups", self.groups, MAX_HEADS)
-        size_within("convolution taps", self.conv, MAX_WIDTH)
+        Sized.__post_init__(self)
         need(
             self.heads % self.groups == 0,
             f"{self.groups} mamba groups do not divide {self.heads} mamba heads",
@@ -169,12 +159,9 @@ class ShortConv(Memoryless):
     taps: int
     bias: bool = False
 
+    TITLE = "convolution"
     SPLIT = "width"
     steps = ("input projection", "output projection")
-
-    def __post_init__(self) -> None:
-        size_within("convolution width", self.width, MAX_WIDTH)
-        size_within("convolution taps", self.taps, MAX_WIDTH)
 
     @property
     def kind(self) -> str:
@@ -208,13 +195,12 @@ class RecurrentUnit(Memoryless):
     blocks: int
     conv: int
 
+    TITLE = "recurrent"
     SPLIT = "width"
     steps = ("input projection", "gates", "output projection")
 
     def __post_init__(self) -> None:
-        size_within("recurrent width", self.width, MAX_WIDTH)
-        size_within("recurrent blocks", self.blocks, MAX_HEADS)
-        size_within("convolution taps", self.conv, MAX_WIDTH)
+        Sized.__post_init__(self)
         need(
             self.width % self.blocks == 0,
             f"{self.blocks} blocks do not divide a recurrent width of {self.width}",

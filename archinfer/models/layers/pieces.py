@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cache
 from math import inf
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from archinfer.errors import InputError
 from archinfer.models.shape import Cache
@@ -78,7 +79,43 @@ def size_within(what: str, value: object, high: int, low: int = 1) -> None:
         raise InputError(f"{what} must be between {low} and {high}, found {value}")
 
 
-class Memoryless:
+_LIMITS = {"experts": MAX_EXPERTS, "zero_experts": MAX_EXPERTS, "top_k": MAX_WINDOW,
+           "window": MAX_WINDOW, "ratio": MAX_WINDOW}  # fmt: skip
+_WORDS = {("attention", "kv_heads"): "key-value heads", ("expert", "experts"): "experts",
+          ("expert", "top_k"): "experts per token"}  # fmt: skip
+_FROM_ZERO = {"zero_experts", "shared_width", "nope_dim", "rope_dim", "ratio"}
+
+
+@cache
+def _sizes(part: type[Any]) -> tuple[tuple[str, str, int, int, bool], ...]:
+    """Name, words, bounds of each size of a part, and whether it may be absent."""
+    found = []
+    for one in fields(part):
+        if one.type in ("int", "int | None"):
+            name = one.name
+            high = MAX_HEADS if name.endswith("heads") else _LIMITS.get(name, MAX_WIDTH)
+            words = _WORDS.get((part.TITLE, name), f"{part.TITLE} {name}")
+            found.append((name, words, high, int(name not in _FROM_ZERO), one.type != "int"))
+    return tuple(found)
+
+
+class Sized:
+    """A part of a layer, whose sizes are whole numbers within what a model may have."""
+
+    __slots__ = ()
+
+    TITLE: ClassVar[str] = ""
+    """What its sizes are called after."""
+
+    def __post_init__(self) -> None:
+        part: Any = type(self)
+        for name, words, high, low, absent in _sizes(part):
+            value = getattr(self, name)
+            if value is not None or not absent:
+                size_within(words, value, high, low)
+
+
+class Memoryless(Sized):
     """A mixer without the kinds of memory that it does not name itself."""
 
     __slots__ = ()

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 from archinfer.models.layers.pieces import (
     CONV_STATE_BYTES,
-    MAX_HEADS,
-    MAX_WIDTH,
     STATE_BYTES,
     Memoryless,
     Piece,
+    Sized,
     need,
-    size_within,
 )
 
 _DELTA_STEPS = (
@@ -42,15 +40,12 @@ class GatedDelta(Memoryless):
     value_dim: int
     conv: int
 
+    TITLE = "linear attention"
     SPLIT = "value_heads"
     steps = _DELTA_STEPS
 
     def __post_init__(self) -> None:
-        size_within("linear key heads", self.key_heads, MAX_HEADS)
-        size_within("linear value heads", self.value_heads, MAX_HEADS)
-        size_within("linear key head_dim", self.key_dim, MAX_WIDTH)
-        size_within("linear value head_dim", self.value_dim, MAX_WIDTH)
-        size_within("convolution taps", self.conv, MAX_WIDTH)
+        Sized.__post_init__(self)
         need(
             self.value_heads % self.key_heads == 0,
             f"{self.key_heads} linear key heads do not divide {self.value_heads} value heads",
@@ -96,13 +91,9 @@ class KimiDelta(Memoryless):
     conv: int
     full_rank_gate: bool = False
 
+    TITLE = "linear attention"
     SPLIT = "heads"
     steps = _DELTA_STEPS
-
-    def __post_init__(self) -> None:
-        size_within("linear attention heads", self.heads, MAX_HEADS)
-        size_within("linear attention head_dim", self.head_dim, MAX_WIDTH)
-        size_within("convolution taps", self.conv, MAX_WIDTH)
 
     @property
     def kind(self) -> str:
@@ -140,12 +131,9 @@ class Lightning(Memoryless):
     heads: int
     head_dim: int
 
+    TITLE = "linear attention"
     SPLIT = "heads"
     steps = ("QKV projection", "state times query", "output norm", "output projection")
-
-    def __post_init__(self) -> None:
-        size_within("linear attention heads", self.heads, MAX_HEADS)
-        size_within("head_dim", self.head_dim, MAX_WIDTH)
 
     @property
     def kind(self) -> str:

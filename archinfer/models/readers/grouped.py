@@ -21,7 +21,6 @@ from archinfer.models.configkeys import ConfigKeys
 from archinfer.models.readers.common import (
     EXPERT_WIDTH,
     EXPERTS,
-    HEADS,
     SHARED_EXPERTS,
     TOP_K,
     Reading,
@@ -44,65 +43,53 @@ from archinfer.models.readers.style import Style
 
 def read_gemma4(keys: ConfigKeys) -> Reading:
     """Own heads in full layers, dense and routed feed-forward side by side, sandwich norms."""
-    style = Style(tied=True, window="every", window_every=6, window_default=512)
-    hidden, layers, vocab = read_core(keys, replace(style, defaults={"vocab_size": 262144}))
-    windows = read_windows(keys, layers, style)
-    heads = keys.integer(*HEADS)
-    kv = keys.integer("num_key_value_heads")
-    head_dim = keys.integer("head_dim", default=256)
-    own = _per_layer_sizes(keys, [i for i, w in enumerate(windows) if w is None])
-    wide = keys.integer("global_head_dim", default=own.get("head_dim", 512))
-    shared_kv = keys.flag("attention_k_eq_v")
-    own_kv = own.get("num_key_value_heads", kv)
-    global_kv = keys.integer("num_global_key_value_heads", default=own_kv)
-    if own.get("head_dim", wide) != wide or own_kv not in (global_kv, kv):
-        raise keys.refuse("per_layer_config disagrees with global_head_dim")
-    bias = keys.flag("attention_bias")
-    borrowing = keys.integer("num_kv_shared_layers", default=0, low=0)
-    double = keys.flag("use_double_wide_mlp")
-    width = keys.integer("intermediate_size")
+    style = Style(tied=True, window="every", window_every=6, window_default=512, qk_norm="head",
+                  qkv_bias="attention_bias", o_bias="attention_bias",
+                  defaults={"vocab_size": 262144, "head_dim": 256})  # fmt: skip
+    hidden, layers, vocab = read_core(keys, style)
+    mixers = _gemma4_attention(keys, hidden, layers, style)
+    double, width = keys.flag("use_double_wide_mlp"), keys.integer("intermediate_size")
     moe = _gemma4_experts(keys, hidden)
     per_layer = keys.integer("hidden_size_per_layer_input", default=0, low=0)
-    per_layer_vocab = keys.integer("vocab_size_per_layer_input", default=vocab)
+    extra = (
+        Piece("dense_mlp", 2 * hidden * per_layer),
+        Piece("norm", hidden, vector=True),
+    )
     blocks = []
-    for i, window in enumerate(windows):
-        full = window is None
-        borrows = i >= layers - borrowing
-        attention = Attention(
-            heads,
-            (global_kv if shared_kv else kv) if full else kv,
-            wide if full else head_dim,
-            qkv_bias=bias,
-            o_bias=bias,
-            qk_norm="head",
-            window=window,
-            values_from_keys=shared_kv and full,
-            borrows_cache=borrows,
-        )
-        dense = DenseMLP(width * (2 if double and borrows else 1))
-        parts: tuple[Sublayer | Parallel, ...]
-        if moe is None:
-            parts = (Sublayer(attention, 1, 1), Sublayer(dense, 1, 1))
-        else:
-            branches = ((Sublayer(dense, 1, 1),), (Sublayer(moe, 1, 2),))
-            parts = (Sublayer(attention, 1, 1), Parallel(branches))
-        extra: tuple[Piece, ...] = ()
-        if per_layer:
-            extra = (
-                Piece("dense_mlp", 2 * hidden * per_layer),
-                Piece("norm", hidden, vector=True),
-            )
-        blocks.append(LayerBlock(1, parts, extra))
+    for mixer in mixers:
+        dense = Sublayer(DenseMLP(width * (2 if double and mixer.borrows_cache else 1)), 1, 1)
+        beside = dense if moe is None else Parallel(((dense,), (Sublayer(moe, 1, 2),)))
+        blocks.append(LayerBlock(1, (Sublayer(mixer, 1, 1), beside), extra if per_layer else ()))
     reading = make_reading(keys, blocks, hidden, vocab, style)
+    rows = keys.integer("vocab_size_per_layer_input", default=vocab)
     if not per_layer:
         return reading
-    packed = layers * per_layer
     outside = (
-        Piece("embedding", per_layer_vocab * packed),
-        Piece("other", hidden * packed),
+        Piece("embedding", rows * layers * per_layer),
+        Piece("other", hidden * layers * per_layer),
         Piece("norm", per_layer, vector=True),
     )
     return replace(reading, outside=outside)
+
+
+def _gemma4_attention(keys: ConfigKeys, hidden: int, layers: int, style: Style) -> list[Attention]:
+    """Full layers have key-value heads and a width of their own; the last ones borrow a cache."""
+    windows = read_windows(keys, layers, style)
+    narrow = read_attention(keys, hidden, style)
+    own = _per_layer_sizes(keys, [i for i, w in enumerate(windows) if w is None])
+    wide = keys.integer("global_head_dim", default=own.get("head_dim", 512))
+    own_kv = own.get("num_key_value_heads", narrow.kv_heads)
+    global_kv = keys.integer("num_global_key_value_heads", default=own_kv)
+    if own.get("head_dim", wide) != wide or own_kv not in (global_kv, narrow.kv_heads):
+        raise keys.refuse("per_layer_config disagrees with global_head_dim")
+    shared = keys.flag("attention_k_eq_v")
+    kv = global_kv if shared else narrow.kv_heads
+    full = replace(narrow, kv_heads=kv, head_dim=wide, values_from_keys=shared)
+    borrowing = keys.integer("num_kv_shared_layers", default=0, low=0)
+    return [
+        replace(full if w is None else narrow, window=w, borrows_cache=i >= layers - borrowing)
+        for i, w in enumerate(windows)
+    ]
 
 
 def _gemma4_experts(keys: ConfigKeys, hidden: int) -> MoE | None:
