@@ -37,7 +37,6 @@ from archinfer.models.layers.block import (
 )
 from archinfer.models.layers.feedforward import DenseMLP, MoE
 from archinfer.models.layers.latent import CompressedAttention, LatentAttention
-from archinfer.models.layers.mamba import Mamba1, Mamba2, ShortConv
 from archinfer.models.layers.pieces import (
     COMPONENTS,
     MAX_LAYERS,
@@ -48,7 +47,14 @@ from archinfer.models.layers.pieces import (
     need,
     size_within,
 )
-from archinfer.models.layers.recurrent import GatedDelta, KimiDelta, Lightning
+from archinfer.models.layers.recurrent import (
+    GatedDelta,
+    KimiDelta,
+    Lightning,
+    Mamba1,
+    Mamba2,
+    ShortConv,
+)
 from archinfer.models.shape import ModelShape
 from archinfer.models.storage import Bits, Storage, chosen_bits, layer_group, mean_bits
 

@@ -11,7 +11,6 @@ from archinfer.models.layers.pieces import (
     Memoryless,
     Piece,
     Sized,
-    need,
 )
 from archinfer.models.shape import Cache
 
@@ -106,13 +105,7 @@ class Attention(Memoryless):
     extra: tuple[Piece, ...] = ()
 
     TITLE = "attention"
-
-    def __post_init__(self) -> None:
-        Sized.__post_init__(self)
-        need(
-            self.heads % self.kv_heads == 0,
-            f"{self.kv_heads} key-value heads do not divide {self.heads} attention heads",
-        )
+    DIVIDES = ("kv_heads", "heads")
 
     @property
     def value_dim(self) -> int:
@@ -170,10 +163,6 @@ class Attention(Memoryless):
                 shards=float(self.kv_heads),
             ),
         )
-
-    def indexer_caches(self) -> tuple[Cache, ...]:
-        """Keys of the indexer."""
-        return () if self.indexer is None else self.indexer.caches()
 
     @property
     def steps(self) -> tuple[str, ...]:

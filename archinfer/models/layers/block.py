@@ -11,9 +11,16 @@ from typing import TypeAlias
 from archinfer.models.layers.attention import Attention
 from archinfer.models.layers.feedforward import DenseMLP, MoE
 from archinfer.models.layers.latent import CompressedAttention, LatentAttention
-from archinfer.models.layers.mamba import Mamba1, Mamba2, RecurrentUnit, ShortConv
 from archinfer.models.layers.pieces import MAX_LAYERS, Piece, size_within
-from archinfer.models.layers.recurrent import GatedDelta, KimiDelta, Lightning
+from archinfer.models.layers.recurrent import (
+    GatedDelta,
+    KimiDelta,
+    Lightning,
+    Mamba1,
+    Mamba2,
+    RecurrentUnit,
+    ShortConv,
+)
 from archinfer.models.shape import Cache
 
 Mixer: TypeAlias = (

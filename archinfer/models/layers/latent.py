@@ -106,10 +106,6 @@ class LatentAttention(Memoryless):
             ),
         )
 
-    def indexer_caches(self) -> tuple[Cache, ...]:
-        """Keys of the indexer."""
-        return () if self.indexer is None else self.indexer.caches()
-
     @property
     def steps(self) -> tuple[str, ...]:
         """Dependent all-reduces of the absorbed form, the branch's own norm not included."""
@@ -152,13 +148,7 @@ class CompressedAttention(Memoryless):
     indexer: Indexer | None = None
 
     TITLE = "attention"
-
-    def __post_init__(self) -> None:
-        Sized.__post_init__(self)
-        need(
-            self.heads % self.output_groups == 0,
-            f"{self.output_groups} output groups do not divide {self.heads} attention heads",
-        )
+    DIVIDES = ("output_groups", "heads")
 
     @property
     def kind(self) -> str:

@@ -107,12 +107,19 @@ class Sized:
     TITLE: ClassVar[str] = ""
     """What its sizes are called after."""
 
+    DIVIDES: ClassVar[tuple[str, str] | None] = None
+    """Two sizes of which the first must divide the second."""
+
     def __post_init__(self) -> None:
         part: Any = type(self)
         for name, words, high, low, absent in _sizes(part):
             value = getattr(self, name)
             if value is not None or not absent:
                 size_within(words, value, high, low)
+        if self.DIVIDES is not None:
+            few, many = (getattr(self, name) for name in self.DIVIDES)
+            words, of = (_WORDS.get((self.TITLE, n), n.replace("_", " ")) for n in self.DIVIDES)
+            need(many % few == 0, f"{few} {words} do not divide {many} {of}")
 
 
 class Memoryless(Sized):
@@ -128,8 +135,9 @@ class Memoryless(Sized):
         return ()
 
     def indexer_caches(self) -> tuple[Cache, ...]:
-        """Keys of a sparse-attention indexer: none."""
-        return ()
+        """Keys of a sparse-attention indexer, where there is one."""
+        indexer = getattr(self, "indexer", None)
+        return () if indexer is None else tuple(indexer.caches())
 
     def state_bytes(self) -> int:
         """Recurrent and convolution state of a sequence: none."""

@@ -1,4 +1,5 @@
-"""Mixers that carry a state of fixed size from token to token: linear attention."""
+"""Mixers that carry a state of fixed size from token to token: linear attention, selective state
+spaces (Mamba 1 and 2), gated recurrences and short convolutions."""
 
 from __future__ import annotations
 
@@ -10,8 +11,6 @@ from archinfer.models.layers.pieces import (
     STATE_BYTES,
     Memoryless,
     Piece,
-    Sized,
-    need,
 )
 
 _DELTA_STEPS = (
@@ -41,15 +40,9 @@ class GatedDelta(Memoryless):
     conv: int
 
     TITLE = "linear attention"
+    DIVIDES = ("key_heads", "value_heads")
     SPLIT = "value_heads"
     steps = _DELTA_STEPS
-
-    def __post_init__(self) -> None:
-        Sized.__post_init__(self)
-        need(
-            self.value_heads % self.key_heads == 0,
-            f"{self.key_heads} linear key heads do not divide {self.value_heads} value heads",
-        )
 
     @property
     def kind(self) -> str:
@@ -151,3 +144,199 @@ class Lightning(Memoryless):
     def state_bytes(self) -> int:
         """head_dim squared per head."""
         return self.heads * self.head_dim**2 * STATE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Mamba1(Memoryless):
+    """Mamba (selective state space, version 1), as in Jamba.
+
+    Attributes:
+        inner: channels (`expand` times hidden_size).
+        state: state numbers per channel.
+        conv: taps of the causal convolution.
+        dt_rank: rank of the time-step projection.
+        conv_bias, proj_bias: biases.
+        inner_norms: norms of time step, B and C.
+    """
+
+    inner: int
+    state: int
+    conv: int
+    dt_rank: int
+    conv_bias: bool = True
+    proj_bias: bool = False
+    inner_norms: bool = False
+
+    TITLE = "mamba"
+    SPLIT = "inner"
+
+    @property
+    def kind(self) -> str:
+        """What people call it."""
+        return f"Mamba-1 state {self.state}"
+
+    def pieces(self, hidden: int) -> Iterator[Piece]:
+        """In-, x-, dt- and out-projection, convolution, A, D, inner norms."""
+        yield Piece("ssm", 2 * hidden * self.inner, module="mamba.in_proj")
+        mixed = self.dt_rank + 2 * self.state
+        yield Piece("ssm", self.inner * mixed, module="mamba.x_proj")
+        yield Piece("ssm", self.dt_rank * self.inner, module="mamba.dt_proj")
+        yield Piece("ssm", hidden * self.inner, module="mamba.out_proj")
+        conv = self.inner * (self.conv + int(self.conv_bias))
+        yield Piece("ssm", conv + self.inner * (self.state + 2), vector=True)
+        if self.proj_bias:
+            yield Piece("ssm", 2 * self.inner + hidden, vector=True)
+        if self.inner_norms:
+            yield Piece("ssm", self.dt_rank + 2 * self.state, vector=True)
+
+    def state_bytes(self) -> int:
+        """state numbers per channel, and the last conv - 1 inputs."""
+        return self.inner * (self.state * STATE_BYTES + (self.conv - 1) * CONV_STATE_BYTES)
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """Dependent all-reduces, the branch's own norm not included."""
+        normed = ("dt, B, C norm",) if self.inner_norms else ()
+        return (
+            "input projection",
+            "x projection",
+            *normed,
+            "dt projection",
+            "state output",
+            "output projection",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Mamba2(Memoryless):
+    """Mamba-2, as in Nemotron-H: heads with a scalar decay, B and C shared by groups of heads.
+
+    Attributes:
+        heads, head_dim: heads and channels of each.
+        state: state numbers per channel.
+        groups: groups that share B and C.
+        conv: taps of the causal convolution.
+        conv_bias, proj_bias: biases.
+        gated_norm: norm before the output projection.
+    """
+
+    heads: int
+    head_dim: int
+    state: int
+    groups: int
+    conv: int
+    conv_bias: bool = True
+    proj_bias: bool = False
+    gated_norm: bool = True
+
+    TITLE = "mamba"
+    DIVIDES = ("groups", "heads")
+    SPLIT = "heads"
+
+    @property
+    def kind(self) -> str:
+        """What people call it."""
+        return f"Mamba-2 {self.heads} heads, state {self.state}"
+
+    @property
+    def _inner(self) -> int:
+        return self.heads * self.head_dim
+
+    @property
+    def _channels(self) -> int:
+        return self._inner + 2 * self.groups * self.state
+
+    def pieces(self, hidden: int) -> Iterator[Piece]:
+        """In- and out-projection, convolution, A, D, time-step bias, gated norm."""
+        wide = self._inner + self._channels + self.heads
+        yield Piece("ssm", hidden * wide, module="mamba.in_proj")
+        yield Piece("ssm", self._inner * hidden, module="mamba.out_proj")
+        conv = self._channels * (self.conv + int(self.conv_bias))
+        yield Piece("ssm", conv + 3 * self.heads, vector=True)
+        if self.proj_bias:
+            yield Piece("ssm", wide + hidden, vector=True)
+        if self.gated_norm:
+            yield Piece("norm", self._inner, vector=True)
+
+    def state_bytes(self) -> int:
+        """state numbers per channel, and the last conv - 1 inputs."""
+        recurrent = self._inner * self.state * STATE_BYTES
+        return recurrent + self._channels * (self.conv - 1) * CONV_STATE_BYTES
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """Dependent all-reduces, the branch's own norm not included."""
+        normed = ("gated norm",) if self.gated_norm else ()
+        return ("input projection", "state output", *normed, "output projection")
+
+
+@dataclass(frozen=True, slots=True)
+class ShortConv(Memoryless):
+    """Gated short convolution (LFM2): in-projection to three streams, convolution, out.
+
+    Attributes:
+        taps: taps of the causal convolution.
+        bias: biases of projections and convolution.
+        width: channels.
+    """
+
+    width: int
+    taps: int
+    bias: bool = False
+
+    TITLE = "convolution"
+    SPLIT = "width"
+    steps = ("input projection", "output projection")
+
+    @property
+    def kind(self) -> str:
+        """What it is."""
+        return f"short convolution {self.taps}"
+
+    def pieces(self, hidden: int) -> Iterator[Piece]:
+        """In- and out-projection, taps, biases."""
+        yield Piece("ssm", 3 * hidden * self.width, module="conv.in_proj")
+        yield Piece("ssm", hidden * self.width, module="conv.out_proj")
+        yield Piece("ssm", self.width * self.taps, vector=True)
+        if self.bias:
+            yield Piece("ssm", 4 * self.width + hidden, vector=True)
+
+    def state_bytes(self) -> int:
+        """The last taps - 1 inputs."""
+        return self.width * (self.taps - 1) * CONV_STATE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrentUnit(Memoryless):
+    """Real-gated linear recurrent unit (Griffin, RecurrentGemma) with its convolution.
+
+    Attributes:
+        width: channels.
+        blocks: blocks of the gates' block-diagonal matrices.
+        conv: taps of the causal convolution.
+    """
+
+    width: int
+    blocks: int
+    conv: int
+
+    TITLE = "recurrent"
+    DIVIDES = ("blocks", "width")
+    SPLIT = "width"
+    steps = ("input projection", "gates", "output projection")
+
+    @property
+    def kind(self) -> str:
+        """What people call it."""
+        return f"linear recurrent unit {self.width}"
+
+    def pieces(self, hidden: int) -> Iterator[Piece]:
+        """Two projections in, one out, the gates' blocks, convolution, biases, decay."""
+        yield Piece("ssm", 2 * hidden * self.width, module="temporal_block.linear_x")
+        yield Piece("ssm", hidden * self.width, module="temporal_block.linear_out")
+        yield Piece("ssm", 2 * self.width * self.width // self.blocks)
+        yield Piece("ssm", (self.conv + 1 + 5) * self.width + hidden, vector=True)
+
+    def state_bytes(self) -> int:
+        """One number a channel, and the last conv - 1 inputs."""
+        return self.width * (STATE_BYTES + (self.conv - 1) * CONV_STATE_BYTES)

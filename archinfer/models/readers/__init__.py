@@ -39,11 +39,16 @@ from archinfer.models.readers.grouped import (
     read_step35,
 )
 from archinfer.models.readers.hybrid import (
+    read_bamba,
+    read_falcon_h1,
+    read_granite_hybrid,
     read_jamba,
     read_lfm2,
+    read_mamba,
+    read_mamba2,
     read_nemotron_h,
-    read_nemotron_nas,
     read_qwen_linear,
+    read_recurrent_gemma,
 )
 from archinfer.models.readers.latent import (
     read_deepseek_v4,
@@ -55,25 +60,16 @@ from archinfer.models.readers.mixtures import (
     read_arctic,
     read_dbrx,
     read_ernie,
+    read_gemma3n,
     read_grok,
     read_hunyuan,
-)
-from archinfer.models.readers.statespace import (
-    read_bamba,
-    read_falcon_h1,
-    read_granite_hybrid,
-    read_mamba,
-    read_mamba2,
-    read_recurrent_gemma,
-)
-from archinfer.models.readers.style import Style, same_as, styles
-from archinfer.models.readers.unusual import (
-    read_gemma3n,
     read_jetmoe,
     read_mllama,
+    read_nemotron_nas,
     read_zamba,
     read_zamba2,
 )
+from archinfer.models.readers.style import Style, same_as, styles
 
 __all__ = ["FAMILIES", "SAME_AS", "Reading", "generic"]
 
