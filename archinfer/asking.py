@@ -64,7 +64,9 @@ class Ask:
 
     dimension: str = ""
     """A key of `units.DIMENSIONS`; "" for a name, a flag or a list."""
-    form: Literal["number", "range", "text", "names", "flag", "switch", "integer", "pairs"] = "text"
+    form: Literal[
+        "number", "several", "range", "text", "names", "flag", "switch", "integer", "pairs"
+    ] = "text"
     least: float = 0.0
     """Smallest value; 0 itself is not allowed, unless `zero`."""
     most: float = math.inf

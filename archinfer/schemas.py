@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter
 
+from archinfer.api.evidence import EvidenceFile
 from archinfer.calibration.calibrate import Calibration
 from archinfer.checks.results import Report
 from archinfer.checks.schema import CheckFile
@@ -28,7 +29,9 @@ from archinfer.hardware.profile import Hardware, ListedHardware
 from archinfer.hardware.schema import Profile
 from archinfer.inference.claim import Claim
 from archinfer.inference.comparison import Comparison
+from archinfer.inference.narrowing import Narrowing
 from archinfer.inference.posterior import Posterior
+from archinfer.inference.steps import Taught
 from archinfer.models.described import DescribedModel, ListedModel
 from archinfer.solver.answer import Answer
 
@@ -39,8 +42,14 @@ class Solution(Answer):
     """What a target or an observed speed allows, and what an observed one says."""
 
     posterior: Posterior | None
+    evidence: tuple[Taught, ...]
     comparisons: tuple[Comparison, ...]
     claim: Claim | None
+
+    @property
+    def what_would_narrow(self) -> tuple[Narrowing, ...]:
+        """by how much further facts would narrow each quantity; empty without an observed speed"""
+        return ()
 
 
 class ErrorSummary(BaseModel):
@@ -243,6 +252,9 @@ def _of(output: Output) -> Schema:
 SCHEMAS: dict[str, Schema] = {
     "hardware": Schema("file: a hardware profile", _hardware_file),
     "observations": Schema("file: speeds for fit and validate", ObservationFile.model_json_schema),
+    "evidence": Schema(
+        "file: what was observed of one service", lambda: _file_schema(EvidenceFile)
+    ),
     "check": Schema("file: expectations for archinfer check", lambda: _file_schema(CheckFile)),
 } | {name: _of(output) for name, output in OUTPUTS.items()}
 """Every schema by name."""

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_core import CoreSchema, core_schema
 
 from archinfer import units
-from archinfer.errors import FileError, InputError, nearest
+from archinfer.asking import Ask
+from archinfer.errors import FileError, InputError, UnitError, nearest
 from archinfer.files import Document, Location, show
 
 NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9.-]*$"
@@ -55,6 +56,29 @@ def quantity_schema(dimension: str, before: str = "") -> dict[str, Any]:
     kind = units.DIMENSIONS[dimension]
     types = ["string", "number"] if "" in kind.units else "string"
     return {"type": types, "description": before + kind.noun, "examples": list(kind.examples)}
+
+
+def asked(name: str, ask: Ask) -> Read:
+    """A number, or a range, as an entry of what can be asked reads it."""
+    ranged = ask.form == "range"
+    schema = quantity_schema(ask.dimension, "a value or a range: " if ranged else "")
+    schema |= {"type": ["string", "number"]} if ranged else {}
+    schema |= {"examples": list(ask.examples)} if ask.examples else {}
+
+    def read(found: Any) -> Any:
+        # As written: a number without a unit is one only where the unit may be left out.
+        text = found if isinstance(found, str) else repr(found)
+        try:
+            return ask.range(name, text) if ranged else ask.number(name, text)
+        except UnitError as error:
+            if ranged and isinstance(found, str):
+                raise ValueError(str(error).rpartition(": ")[2]) from None
+            raise ValueError(f"expected {units.expected(ask.dimension)}") from None
+        except InputError as error:
+            said = str(error).removeprefix(f"{name}: ")
+            raise ValueError(said.partition(", found ")[0]) from None
+
+    return Read(name, read, schema)
 
 
 class StrictModel(BaseModel):

@@ -39,8 +39,9 @@ from scipy.stats import kstest
 
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.batch import QUANTITIES
-from archinfer.inference.infer import infer, simulate
+from archinfer.inference.infer import infer
 from archinfer.inference.posterior import Posterior
+from archinfer.inference.simulation import simulate
 from archinfer.solver.question import Question
 
 TOLERANCE = 0.04

@@ -21,7 +21,7 @@ from archinfer.api.solving import question
 from archinfer.checks.results import Remark, Report, Result
 from archinfer.checks.run import run as run_checks
 from archinfer.checks.schema import Check, Expect, read_check_file
-from archinfer.cli.check import example
+from archinfer.cli.examples import example
 from archinfer.errors import FileError
 from archinfer.hardware.profile import Hardware
 from archinfer.physics.decode import Z90, speed_at
@@ -544,7 +544,7 @@ def test_reading_gives_si_units(tmp_path: Path) -> None:
 
 def test_the_page_shows_the_example_and_every_key() -> None:
     page = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
-    assert example("archinfer-checks.yaml") in page
+    assert example("checks-example.yaml", "archinfer-checks.yaml") in page
     for model in (Check, Expect):
         assert all(f"`{key}" in page for key in model.model_fields if key not in ("name", "expect"))
 
@@ -574,7 +574,7 @@ def test_what_to_know_of_a_model_is_a_warning(
 )
 def test_whatever_is_written_is_read_or_refused(at: int, more: str, cut: int) -> None:
     """One edit anywhere in the example: it still reads, or one line says why not."""
-    text = example("c.yaml")
+    text = example("checks-example.yaml", "c.yaml")
     place = at % len(text)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "c.yaml"

@@ -18,10 +18,11 @@ from archinfer.inference.batch import QUANTITIES
 from archinfer.inference.comparison import compare_with
 from archinfer.inference.facts import FACTS
 from archinfer.inference.importance import Space, adapt, effective_size, kronecker
-from archinfer.inference.infer import _model, infer, simulate
+from archinfer.inference.infer import generative_model, infer
 from archinfer.inference.nuisances import drawn_software
 from archinfer.inference.posterior import Posterior
 from archinfer.inference.prior import CATALOGUE_PRIOR
+from archinfer.inference.simulation import simulate
 from archinfer.inference.statistics import (
     information_bits,
     log_likelihood,
@@ -185,10 +186,8 @@ class TestSampler:
 class TestAnswer:
     def test_agrees_with_plain_weighted_draws(self) -> None:
         """No adaptation: the prior itself, weighted by the evidence."""
-        from archinfer.inference.infer import _model
-
         question = founding(nodes=(4, 6), tokens_per_s=700.0)
-        model = _model(question, CATALOGUE_PRIOR, None, None, None, None)
+        model = generative_model(question, CATALOGUE_PRIOR, None, None, None, None)
         rng = np.random.default_rng(11)
         z = rng.standard_normal((150_000, model.space.dimensions))
         p = model.space.cell_probability
@@ -212,11 +211,10 @@ class TestAnswer:
 
         More may be meant than a model has layers for: 80 wafers for 62 layers are 62 in use.
         """
-        from archinfer.inference.infer import _model
         from archinfer.inference.nuisances import NODES_CAP
 
         def drawn(nodes: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-            model = _model(founding(nodes=nodes), CATALOGUE_PRIOR, None, None, None, None)
+            model = generative_model(founding(nodes=nodes), CATALOGUE_PRIOR, None, None, None, None)
             rng = np.random.default_rng(2)
             z = rng.standard_normal((200_000, model.space.dimensions))
             p = model.space.cell_probability
@@ -493,9 +491,12 @@ class TestSoftware:
     def test_probabilities_agree_with_plain_weighted_draws(self) -> None:
         question = self.gpus(total=(660e9, 680e9), active=(37e9, 38e9), layers=(61.0, 61.0))
         found = infer(question, samples=8192)
-        model = _model(question, CATALOGUE_PRIOR, None, None, None, None)
+        model = generative_model(question, CATALOGUE_PRIOR, None, None, None, None)
         assert model.space.dimensions == 14
-        assert _model(founding(), CATALOGUE_PRIOR, None, None, None, None).space.dimensions == 13
+        assert (
+            generative_model(founding(), CATALOGUE_PRIOR, None, None, None, None).space.dimensions
+            == 13
+        )
         rng = np.random.default_rng(0)
         z = rng.standard_normal((40_000, 14))
         cells = rng.choice(

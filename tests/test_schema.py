@@ -17,7 +17,7 @@ from archinfer import Hardware, files, infer
 from archinfer.api.solving import question
 from archinfer.calibration import blind
 from archinfer.calibration import calibrate as calibration
-from archinfer.cli.check import example
+from archinfer.cli.examples import example
 from archinfer.errors import FileError
 from archinfer.fitting import observations
 from archinfer.fitting.inverse import InverseCase, validate_inverse
@@ -95,7 +95,7 @@ def test_check_files_obey_their_schema(path: Path) -> None:
 
 def test_the_example_obeys_its_schema(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
-    path.write_text(example("c.yaml"))
+    path.write_text(example("checks-example.yaml", "c.yaml"))
     assert faults(json_schema("check"), files.load(path).data) == []
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, Unpack
 
 from archinfer import units
 from archinfer.api.arguments import arguments, naming, pairs, read_claim
+from archinfer.api.evidence import settled
 from archinfer.asked.solved import Asked, Solving
 from archinfer.asking import Quantity, Span, read_speculation
 from archinfer.calibration.transfer import apply, read_calibration
@@ -62,7 +63,7 @@ def solve(
     (True, 'capacity')
     """
     compared = pairs("compare", asked["compare"], "gpt-oss-120b=3000")
-    known = _like(asked)
+    known, nodes = settled(_like(asked), nodes)
     question = _question(hardware, nodes, tokens_per_second, known)
     if compared and (question.ceiling or not question.observed):
         raise InputError("compare: explains an observed speed, and none is given")
@@ -82,6 +83,7 @@ def solve(
     return replace(
         found,
         posterior=posterior,
+        evidence=posterior.evidence,
         claim=claim,
         comparisons=tuple(_compared(posterior, model, speed) for model, speed in compared),
     )
@@ -116,7 +118,8 @@ def question(
     Raises:
         InputError: as `solve`.
     """
-    return _question(hardware, nodes, tokens_per_second, _like(asked))
+    known, nodes = settled(_like(asked), nodes)
+    return _question(hardware, nodes, tokens_per_second, known)
 
 
 def infer(question: Question | Machine, nodes: Span | None = None, **options: Any) -> Posterior:
@@ -144,6 +147,7 @@ def infer(question: Question | Machine, nodes: Span | None = None, **options: An
     defaults = {name: use.default for name, (_, use) in options_of("solve").items()}
     asked = dict(_like(defaults | options))
     speed = asked.pop("tokens_per_second")
+    asked, nodes = settled(asked, nodes)
     return _posterior(_question(question, nodes, speed, asked), asked)
 
 
@@ -318,6 +322,7 @@ def _known(question: Question, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of the inference: what somebody said is known."""
     users = float(question.concurrency)
     return {
+        "evidence": asked["evidence"],
         "law": "profile" if asked["speculation"] is None else None,
         "attention": None if asked["attention"] is None else (question.rules.attention,),
         "concurrency": None if asked["concurrency"] is None else (users, users),

@@ -284,6 +284,15 @@ class Sure(TypedDict, total=False):
             pareto=_CONFIDENCE,
         ),
     ]
+    ttft: Annotated[
+        Quantity | None,
+        Ask(
+            dimension="seconds",
+            form="number",
+            solve=Use("Observed time to the first token of a prompt, as 1.2s@30k."),
+            pareto=Use("Time to the first token at most, as 2s."),
+        ),
+    ]
 
 
 class Served(Common, total=False):
@@ -326,14 +335,6 @@ class Planned(Common, Sure, total=False):
     target: Annotated[
         Quantity | None,
         Ask(**SPEED, compare=_TARGET, pareto=_TARGET),
-    ]
-    ttft: Annotated[
-        Quantity | None,
-        Ask(
-            dimension="seconds",
-            form="number",
-            pareto=Use("Time to the first token at most, as 2s."),
-        ),
     ]
     price: Annotated[
         Mapping[str, Quantity] | Sequence[str] | None,

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from archinfer.asked.served import Common, Sure
 from archinfer.asking import (
+    ACCEPTED_MOST,
     SEED_MOST,
     SPARSITY_MOST,
     SPEED,
@@ -19,10 +20,43 @@ class Asked(Common, Sure, total=False):
     """What a question takes."""
 
     observed: Annotated[
+        Quantity | Sequence[Quantity] | None,
+        Ask(
+            **(SPEED | {"form": "several"}),
+            metavar="SPEED[@CONTEXT]",
+            solve=Use(
+                "Observed speed of one user: too slow and too fast are both evidence. Again for "
+                "each further context, as 750@8k and 610@128k."
+            ),
+        ),
+    ]
+    prefill: Annotated[
         Quantity | None,
         Ask(
-            **SPEED,
-            solve=Use("Observed speed of one user: too slow and too fast are both evidence."),
+            dimension="tokens_per_s",
+            form="number",
+            metavar="SPEED[@PROMPT]",
+            solve=Use("Tokens of a prompt read a second, as 9000@32k."),
+        ),
+    ]
+    tokens_per_pass: Annotated[
+        Quantity | None,
+        Ask(
+            dimension="accepted",
+            form="number",
+            least=1,
+            most=ACCEPTED_MOST,
+            solve=Use("Tokens that arrive in one chunk of a stream, as 2.4."),
+        ),
+    ]
+    evidence: Annotated[
+        Any,
+        Ask(
+            metavar="FILE",
+            solve=Use(
+                "All that was observed of one service (YAML; archinfer evidence --init writes an "
+                "example)."
+            ),
         ),
     ]
     observed_max: Annotated[

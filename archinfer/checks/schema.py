@@ -22,38 +22,19 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from archinfer import files, strict, units
+from archinfer import files, strict
 from archinfer.api.arguments import read_claim
 from archinfer.asking import LAYERS_MOST, Ask
-from archinfer.errors import InputError, UnitError
+from archinfer.errors import InputError
 from archinfer.files import Document, Location
 from archinfer.models.formats import kv_format, split_formats, weight_format
 from archinfer.question import ASKS, options
-from archinfer.strict import Read, StrictModel, Text, quantity_schema
+from archinfer.strict import Read, StrictModel, Text
 
 
 def _of(name: str, ask: Ask | None = None) -> Read:
     """A number, or a range, as the table of what can be asked reads it."""
-    ask = ask or ASKS[name]
-    ranged = ask.form == "range"
-    schema = quantity_schema(ask.dimension, "a value or a range: " if ranged else "")
-    schema |= {"type": ["string", "number"]} if ranged else {}
-    schema |= {"examples": list(ask.examples)} if ask.examples else {}
-
-    def read(found: Any) -> Any:
-        # As written: a number without a unit is one only where the unit may be left out.
-        text = found if isinstance(found, str) else repr(found)
-        try:
-            return ask.range(name, text) if ranged else ask.number(name, text)
-        except UnitError as error:
-            if ranged and isinstance(found, str):
-                raise ValueError(str(error).rpartition(": ")[2]) from None
-            raise ValueError(f"expected {units.expected(ask.dimension)}") from None
-        except InputError as error:
-            said = str(error).removeprefix(f"{name}: ")
-            raise ValueError(said.partition(", found ")[0]) from None
-
-    return Read(name, read, schema)
+    return strict.asked(name, ask or ASKS[name])
 
 
 class _OrText:
@@ -212,15 +193,9 @@ class Expect(StrictModel):
 
 
 NOT_IN_FILES = (
-    "like",
-    "mapping",
-    "set",
-    "calibration",
-    "compare",
-    "claim",
-    "architectures",
-    "seed",
-)
+    "like", "mapping", "set", "calibration", "compare", "claim", "architectures", "seed",
+    "evidence", "prefill", "ttft", "tokens_per_pass",
+)  # fmt: skip
 """Options of a solve that a check file does not take."""
 
 

@@ -50,7 +50,9 @@ def check(
 
     files = files or []
     if init:
-        _write_example(files)
+        from archinfer.cli.examples import write_example
+
+        write_example(files, EXAMPLE_NAME, "checks-example.yaml", "check")
         return
     if not files:
         raise InputError("expected at least one check file (--init writes an example)")
@@ -89,25 +91,3 @@ def _show(report: Report, output: Format, linted: list[str]) -> None:
                 typer.echo(printable(f"{file}: OK"))
     else:
         print_document(told.document(report))
-
-
-def example(name: str) -> str:
-    """A commented check file that is to be called `name`."""
-    from importlib.resources import files
-
-    shipped = files("archinfer") / "data" / "checks-example.yaml"
-    return shipped.read_text(encoding="utf-8").replace("FILE", name)
-
-
-def _write_example(files: list[str]) -> None:
-    import os
-
-    from archinfer.errors import InputError
-    from archinfer.writing import check_target, write
-
-    if len(files) > 1:
-        raise InputError(f"--init writes one file, found {len(files)} names")
-    path = files[0] if files else EXAMPLE_NAME
-    check_target("--init", path)
-    write(path, example(os.path.basename(path)).encode(), replace=False)
-    typer.echo(printable(f"{path}: written; now run archinfer check {path}"))

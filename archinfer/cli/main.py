@@ -13,6 +13,7 @@ from archinfer.cli import (
     calibrate,
     check,
     compare,
+    evidence,
     fit,
     hardware,
     models,
@@ -49,6 +50,7 @@ app.command("fit")(fit.fit)
 app.command("calibrate")(calibrate.calibrate)
 app.command("validate")(validate.validate)
 app.command("check")(check.check)
+app.command("evidence")(evidence.evidence)
 app.command("schema")(schema.schema)
 app.add_typer(hardware.app, name="hardware")
 app.add_typer(models.app, name="models")

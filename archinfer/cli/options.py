@@ -16,7 +16,8 @@ from archinfer.asking import Ask, Use
 from archinfer.errors import FileError, InputError
 from archinfer.question import ASKS, options
 
-TYPES: dict[str, Any] = {"flag": bool, "switch": bool, "pairs": list[str] | None}
+_MANY = list[str] | None
+TYPES: dict[str, Any] = {"flag": bool, "switch": bool, "pairs": _MANY, "several": _MANY}
 """Types of options that are not texts."""
 
 

@@ -55,10 +55,13 @@ class Batch:
     log_conditions: FloatArray
     log_nodes: FloatArray
     log_speed: FloatArray
+    """Log density of what was observed."""
+    log_before: FloatArray
+    """The same without the last piece of evidence."""
     log_scale: FloatArray
     """Scale of Student's t around the logarithm of the predicted speed."""
     deviation: FloatArray
-    """log(observed / predicted) in scales."""
+    """log(observed / predicted) in scales; of several pieces the largest, each given the others."""
 
     @property
     def active_in_layers(self) -> FloatArray:

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -15,6 +15,8 @@ from archinfer import special
 from archinfer.asking import Range
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.batch import Batch
+from archinfer.inference.cells import Cells
+from archinfer.inference.evidence import Conditions, Piece
 from archinfer.inference.importance import Index, Space
 from archinfer.inference.nuisances import (
     NO_SPECULATION,
@@ -25,8 +27,10 @@ from archinfer.inference.nuisances import (
     spatial_nodes,
     temporal_nodes,
 )
+from archinfer.inference.observing import held
 from archinfer.inference.operations import Operations
 from archinfer.inference.prior import ShapePrior
+from archinfer.inference.scene import Drafting, Scene
 from archinfer.inference.statistics import log_likelihood, truncated
 from archinfer.models.family import family_shape, in_formats
 from archinfer.models.formats import weight_format
@@ -37,7 +41,7 @@ from archinfer.physics.decode import (
     throughput,
 )
 from archinfer.physics.mapping import Placement
-from archinfer.physics.speculation import speculative_time
+from archinfer.physics.speculation import best_drafts
 from archinfer.physics.terms import TokenTime
 from archinfer.physics.workload import Traffic, Workload
 from archinfer.solver.question import Question, what_rounds_to
@@ -51,32 +55,6 @@ _SIZE, _DEPTH, _PER_LAYER, _SPARSITY, _FILL, _ACCEPTED, _READ, _HELD, _USERS, _D
 _VOCABULARY, _TIED, _SOFTWARE = 11, 12, 13
 """The last one is there only where the speed of the software is not known exactly."""
 _EXPLORE = (2.0, 1.5, 1.0, 1.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.5)
-
-
-@dataclass(frozen=True, slots=True)
-class _Cells:
-    """The discrete choices: dense or mixture-of-experts, weight format, attention kind."""
-
-    moe: Index
-    weights: Index
-    attention: Index
-    probability: FloatArray
-
-    @staticmethod
-    def of(
-        prior: ShapePrior, formats: Sequence[float], kinds: Sequence[tuple[str, float]]
-    ) -> _Cells:
-        moe, weights, attention = (
-            x.ravel()
-            for x in np.meshgrid(
-                np.arange(2), np.arange(len(formats)), np.arange(len(kinds)), indexing="ij"
-            )
-        )
-        shares = np.array([c.share for c in prior.classes])
-        formats_p = np.asarray(formats, dtype=float)
-        kinds_p = np.array([p for _, p in kinds])
-        probability = shares[moe] * formats_p[weights] * kinds_p[attention]
-        return _Cells(moe, weights, attention, probability / probability.sum())
 
 
 def _log_uniform(z: FloatArray, low: Number, high: Number) -> FloatArray:
@@ -97,11 +75,14 @@ class GenerativeModel:
         read_context: Range | None,
         law: SpeculationLaw | None,
         assumed: Operations,
+        pieces: tuple[Piece, ...] = (),
     ) -> None:
         self.question = question
+        self.pieces = pieces
+        """Of evidence; none: the question's speed alone."""
         self.prior = prior
         self.kinds = kinds
-        self.cells = _Cells.of(prior, formats, kinds)
+        self.cells = Cells.of(prior, formats, kinds)
         self.bits = np.array([weight_format(w).bits for w in question.weights])
         self.weights_only = np.array([weight_format(w).weights_only for w in question.weights])
         self.concurrency = concurrency
@@ -123,9 +104,29 @@ class GenerativeModel:
     ) -> tuple[FloatArray, Batch]:
         """Log evidence and draws; level 0: known ranges, 1: and the nodes, 2: and the speed.
 
-        Below level 2 the speed is predicted only with `speed`.
+        Below level 2 the speed is predicted only with `speed`. With pieces of evidence each level
+        from 2 on adds one.
         """
         batch = Batch.empty(len(z))
+        for index, scene in self._scenes(batch, z, cell, level, speed or level > 1):
+            if level > 1 and self.pieces:
+                batch.put(index, **held(scene, self.pieces[: level - 1]))
+        evidence = batch.log_conditions.copy()
+        alive = np.isfinite(evidence)
+        if level == 0:
+            # Of the nodes nothing is known yet but that the model fits on some.
+            alive &= batch.log_nodes > -np.inf
+            batch.log_nodes[alive] = 0.0
+        evidence[alive] += batch.log_nodes[alive]
+        evidence[~alive] = -np.inf
+        if level > 1:
+            evidence[alive] += batch.log_speed[alive]
+        return evidence, batch
+
+    def _scenes(
+        self, batch: Batch, z: FloatArray, cell: Index, level: int, speed: bool
+    ) -> Iterator[tuple[Index, Scene]]:
+        """Fill a batch, and hand out the deployments whose speed is predicted."""
         moe = self.cells.moe[cell]
         batch.moe[:] = moe
         batch.weights[:] = self.cells.weights[cell]
@@ -138,23 +139,19 @@ class GenerativeModel:
                 per_layer[index] = self._shapes(batch, index, z[index], flag)
         self._tables(batch, z)
         self._nuisances(batch, z)
-        evidence = batch.log_conditions.copy()
-        alive = np.isfinite(evidence)
+        alive = np.isfinite(batch.log_conditions)
         for k, (name, _) in enumerate(self.kinds):
             index = np.flatnonzero(alive & (kind == k))
             if len(index):
-                self._deploy(
-                    batch, index, z[index], per_layer[index], name, level, speed or level > 1
-                )
-        if level == 0:
-            # Of the nodes nothing is known yet but that the model fits on some.
-            alive &= batch.log_nodes > -np.inf
-            batch.log_nodes[alive] = 0.0
-        evidence[alive] += batch.log_nodes[alive]
-        evidence[~alive] = -np.inf
-        if level > 1:
-            evidence[alive] += batch.log_speed[alive]
-        return evidence, batch
+                at = batch, index, z[index], per_layer[index], name
+                scene = self._deploy(*at, level, speed)
+                if scene is not None:
+                    yield index, scene
+
+    def scenes(self, z: FloatArray, cell: Index) -> Iterator[tuple[Index, Scene]]:
+        """Deployments of draws, whatever was observed: places and scene, by kind of attention."""
+        batch = Batch.empty(len(z))
+        yield from self._scenes(batch, z, cell, 1, True)
 
     def _shapes(self, batch: Batch, index: Index, z: FloatArray, flag: int) -> FloatArray:
         """Draw N, A, L and c within what is known; returns c."""
@@ -287,8 +284,8 @@ class GenerativeModel:
         kind: str,
         level: int,
         speed: bool,
-    ) -> None:
-        """Nodes in use, their probability and, where asked, the speed."""
+    ) -> Scene | None:
+        """Nodes in use, their probability and, where asked, the speed and all that it rests on."""
         q = self.question
         limits = q.nodes if level > 0 else (1, NODES_CAP)
         layers = batch.layers[index]
@@ -314,10 +311,32 @@ class GenerativeModel:
             log_nodes=log_nodes,
         )
         if time is None:
-            return
+            return None
+        drafting = None
         if self.law is not None:
-            self._speculate(batch, index, z, per_layer, kind, mapping, time)
+            drafting = self._speculate(batch, index, z, per_layer, kind, mapping, time)
         self._speed(batch, index, time)
+        return Scene(
+            q.hardware,
+            workload,
+            mapping,
+            time,
+            batch.accepted_tokens[index],
+            drafting,
+            batch.software_factor[index],
+            self._base(),
+            batch.total_params[index],
+            batch.active_params[index],
+            batch.nodes[index],
+        )
+
+    def _base(self) -> Conditions:
+        """What is known of the conditions of the predicted speed."""
+        context, users = (
+            None if ends is None or ends[0] < ends[1] else ends[0]
+            for ends in (self.read_context, self.concurrency)
+        )
+        return Conditions(context=context, concurrency=users)
 
     def _speculate(
         self,
@@ -328,27 +347,28 @@ class GenerativeModel:
         kind: str,
         mapping: Placement,
         time: TokenTime,
-    ) -> None:
+    ) -> Drafting:
         """Tokens gained per pass by the law of speculation, on the text that was measured."""
         assert self.law is not None
         q = self.question
         used, acceptance, draft_s = drawn_speculation(
             self.law, q.speculation, z[:, _ACCEPTED], z[:, _DRAFT]
         )
-        gain = np.ones(len(index))
+        gain, drafts = np.ones(len(index)), np.zeros(len(index))
+        text = np.exp(self.law.spread_log_sd * z[:, _TEXT])
         at = np.flatnonzero(used & np.isfinite(np.asarray(time.total)))
         if len(at):
             # Each draw in a row of its own, numbers of drafts along it.
             workload = self._workload(batch, index[at][:, None], kind, per_layer[at][:, None])
             placed = mapping.take(at[:, None])
-            each_s = speculative_time(
+            each_s, drafts[at] = best_drafts(
                 q.hardware, workload, placed, acceptance[at][:, None], draft_s[at][:, None]
             )
             typical = np.broadcast_to(np.asarray(time.total), len(index))[at] / each_s
             # Where a text makes drafts a loss, a service drafts none.
-            text = np.exp(self.law.spread_log_sd * z[at, _TEXT])
-            gain[at] = np.maximum(typical * text, 1.0)
+            gain[at] = np.maximum(typical * text[at], 1.0)
         batch.put(index, accepted_tokens=gain, speculates=used.astype(float))
+        return Drafting(drafts, acceptance, draft_s, text)
 
     def _speed(self, batch: Batch, index: Index, time: TokenTime) -> None:
         q = self.question

@@ -34,9 +34,10 @@ How an operator deploys (stated, not measured):
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -46,17 +47,17 @@ from archinfer.asking import Range
 from archinfer.errors import InputError
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.batch import Batch, resampled
+from archinfer.inference.contradiction import UNLIKELY, contradictions
+from archinfer.inference.evidence import Evidence, Piece
 from archinfer.inference.generative import GenerativeModel
 from archinfer.inference.importance import Draws, Index, Proposal, adapt
-from archinfer.inference.nuisances import (
-    IDLE_LOG_MEAN,
-    IDLE_MOST,
-    NODES_CAP,
-)
+from archinfer.inference.narrowing import Draw, Outlook, outlooks, what_would_narrow
+from archinfer.inference.observing import check
 from archinfer.inference.operations import Operations, operations
 from archinfer.inference.posterior import ExpectedSpeed, Posterior
 from archinfer.inference.prior import CATALOGUE_PRIOR, ShapePrior
 from archinfer.inference.statistics import DEGREES, quantiles
+from archinfer.inference.steps import steps
 from archinfer.models.family import ATTENTION_KINDS, attention_rule
 from archinfer.models.shape import FloatArray
 from archinfer.solver.question import Question
@@ -71,6 +72,9 @@ carries a warning: it then rests on the tails of the prior."""
 FAR = 6.0
 """Scales of the noise beyond which a speed is not explained: Student's t with 4 degrees of
 freedom has 0.4 % there."""
+
+LADDER_ESS = 400.0
+"""Effective sample size of the posteriors between the first piece of evidence and all."""
 
 EXPLAINED = 0.5
 """Least posterior probability that a speed is explained, for an answer to be given."""
@@ -89,6 +93,7 @@ def infer(
     read_context: Range | None = None,
     law: SpeculationLaw | Literal["profile"] | None = "profile",
     assumed: Operations | None = None,
+    evidence: Evidence | None = None,
 ) -> Posterior:
     """The posterior over total, active, layers and nodes.
 
@@ -110,13 +115,17 @@ def infer(
             "none" (1:1) and "surely some" (a low end above 1) count then. "profile": the one
             that the profile was fitted with, if any, where the range is the default or the
             profile's; a range that somebody chose counts as it stands. None: so it does always.
+        evidence: pieces that are all to be explained, the question's speed among them where it
+            counts; None: that speed alone.
 
     Raises:
         InputError: an empty or unknown choice of formats or kinds, or ranges that are none.
     """
-    model = _model(
-        question, prior, weights_prior, attention, concurrency, read_context, law, assumed
-    )
+    build = partial(
+        generative_model, question, prior, weights_prior, attention, concurrency, read_context,
+        law, assumed,
+    )  # fmt: skip
+    model = build(evidence)
     stages, reason = _sampled(model, samples, target_ess, np.random.default_rng(seed))
     last = stages[-1]
     common: dict[str, Any] = {
@@ -128,7 +137,10 @@ def infer(
         "kinds": tuple(k for k, _ in model.kinds),
         "draws": last.payload.batch,
         "law": model.law,
+        "pieces": model.pieces,
     }
+    if evidence is not None and (reason or min(_tails(model, stages)) < UNLIKELY):
+        common["contradictions"] = contradictions(model.pieces, partial(_left, build, evidence))
     if reason:
         return Posterior(ess=0.0, weights=np.zeros(len(last.log_weights)), **common)
     posterior = Posterior(
@@ -137,7 +149,9 @@ def infer(
         prior=(stages[0].payload.batch, stages[0].weights),
         with_nodes=(stages[1].payload.batch, stages[1].weights),
         predictive=_predictive(model, stages[1]),
-        speed_bits=_speed_bits(stages[1], last) if question.observed else 0.0,
+        speed_bits=_speed_bits(stages[1], last) if len(stages) > 2 else 0.0,
+        steps=steps(model.pieces, [(d.payload.batch, d.weights, d.log_evidence) for d in stages]),
+        narrow=partial(what_would_narrow, _draw(model, last, _observed(model), 4096)),
         **common,
     )
     return replace(posterior, warnings=_warnings(posterior, target_ess))
@@ -151,14 +165,18 @@ def _sampled(
         raise InputError(f"samples must be at least 256, found {samples}")
     levels: list[Draws[_Kept]] = []
     start: Proposal | None = None
-    for level in range(3 if model.question.observed else 2):
+    pieces = len(model.pieces) or int(model.question.observed)
+    for level in range(2 + pieces):
+        # Levels between are a ladder to the last, and tell what each piece taught.
+        between = 1 < level < 1 + pieces
+        size = (samples // 4, LADDER_ESS) if between else (samples, target_ess)
 
         def evaluate(z: FloatArray, cell: Index, level: int = level) -> tuple[FloatArray, _Kept]:
             evidence, batch = model.evaluate(level, z, cell)
             return evidence, _Kept(batch, z, cell)
 
-        levels.append(adapt(model.space, evaluate, samples, target_ess, rng, start))
-        reason = _impossible(model.question, level, levels[-1])
+        levels.append(adapt(model.space, evaluate, *size, rng, start))
+        reason = _impossible(model, level, levels[-1])
         if reason:
             return levels, reason
         start = levels[-1].proposal
@@ -170,6 +188,44 @@ class _Kept:
     batch: Batch
     z: FloatArray
     cell: Index
+
+
+def _observed(model: GenerativeModel) -> tuple[Piece, ...]:
+    """The pieces of evidence, or the question's speed as one."""
+    q = model.question
+    if model.pieces or not q.observed:
+        return model.pieces
+    return (Piece("speed", q.tokens_per_s, stated="at most" if q.ceiling else "measured"),)
+
+
+def _draw(
+    model: GenerativeModel, level: Draws[_Kept], pieces: tuple[Piece, ...], count: int = 1024
+) -> Draw:
+    """Equally weighted draws of one level."""
+    index, kept = resampled(level.weights, count), level.payload
+    return Draw(model, kept.z[index], kept.cell[index], kept.batch.take(index), pieces)
+
+
+def _tails(model: GenerativeModel, stages: Sequence[Draws[_Kept]]) -> list[float]:
+    """Two-sided probability of each piece of evidence after all before it."""
+    found = [1.0]
+    for k, piece in enumerate(model.pieces[: len(stages) - 2]):
+        (outlook,) = outlooks(_draw(model, stages[k + 1], model.pieces[:k]), [piece])
+        found.append(outlook.expected(piece)[1])
+    return found
+
+
+def _left(
+    build: Callable[[Evidence], GenerativeModel], evidence: Evidence, place: int
+) -> Outlook | None:
+    """What all other pieces leave of the one at `place`; None where they have no posterior."""
+    rest = build(evidence.without(place))
+    if not rest.pieces:
+        return None
+    stages, reason = _sampled(rest, 2048, 200.0, np.random.default_rng(0))
+    if reason:
+        return None
+    return outlooks(_draw(rest, stages[-1], rest.pieces), [evidence.pieces[place]])[0]
 
 
 def _speed_bits(before: Draws[_Kept], after: Draws[_Kept]) -> float:
@@ -219,6 +275,7 @@ def _warnings(posterior: Posterior, target_ess: float) -> tuple[str, ...]:
         warnings.append(
             f"what was asked of {' and '.join(unused)} bounds the ranges but is no evidence here"
         )
+    warnings += [f"the observations do not go together: {c.text}" for c in posterior.contradictions]
     if posterior.ess < min(ESS_FLOOR, target_ess):
         warnings.append(
             f"effective sample size {posterior.ess:.0f} is below {ESS_FLOOR:.0f}: "
@@ -227,76 +284,7 @@ def _warnings(posterior: Posterior, target_ess: float) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-@dataclass(frozen=True)
-class Simulated:
-    """Deployments drawn from the prior, each with the question that its speed would raise."""
-
-    truth: Batch
-    questions: tuple[Question, ...]
-
-
-def simulate(
-    question: Question,
-    count: int,
-    seed: int = 0,
-    *,
-    known_nodes: bool = True,
-    prior: ShapePrior = CATALOGUE_PRIOR,
-    law: SpeculationLaw | Literal["profile"] | None = "profile",
-) -> Simulated:
-    """Models, deployments and measured speeds as `infer` believes they arise.
-
-    Args:
-        question: hardware, context, formats, speculation and known ranges.
-        count: draws.
-        seed: of the generator.
-        known_nodes: spatial hardware: each draw's question states the nodes that are there, and
-            those of the question are not used. Otherwise, and on temporal hardware, draws are
-            deployments on the nodes of the question, and each draw's question has them.
-        prior, law: as for `infer`.
-
-    Raises:
-        InputError: nothing of the prior lies in the known ranges and fits.
-    """
-    spatial = question.hardware.spatial
-    asked = question.with_(observed=True)
-    if spatial:
-        asked = asked.with_(nodes=(1, NODES_CAP))
-    model = _model(asked, prior, None, None, None, None, law)
-    space = model.space
-    rng = np.random.default_rng(seed)
-    parts: list[Batch] = []
-    there: list[FloatArray] = []
-    kept_count = 0
-    for _ in range(1000):
-        z = rng.standard_normal((max(count, 64), space.dimensions))
-        cell = rng.choice(len(space.cell_probability), len(z), p=space.cell_probability)
-        _, batch = model.evaluate(1, z, cell, speed=True)
-        idle = np.exp(np.minimum(IDLE_LOG_MEAN * rng.exponential(size=len(z)), np.log(IDLE_MOST)))
-        nodes = np.floor(batch.nodes * idle)
-        # Draws within the known ranges are kept in proportion to the mass of the ranges.
-        kept = (batch.log_nodes > -np.inf) & (np.log(rng.random(len(z))) < batch.log_conditions)
-        if spatial and not known_nodes:
-            kept &= (nodes >= question.nodes[0]) & (nodes <= question.nodes[1])
-        parts.append(batch.take(np.flatnonzero(kept)))
-        there.append(nodes[kept])
-        kept_count += int(kept.sum())
-        if kept_count >= count:
-            break
-    else:
-        raise InputError("nothing of the prior lies in the known ranges and fits")
-    truth = Batch.join(parts).take(np.arange(count))
-    speeds = truth.tokens_per_s * np.exp(truth.log_scale * rng.standard_t(DEGREES, count))
-    known = [(int(n), int(n)) for n in np.concatenate(there)[:count]]
-    if not (spatial and known_nodes):
-        known = [question.nodes] * count
-    questions = tuple(
-        asked.with_(tokens_per_s=float(v), nodes=n) for n, v in zip(known, speeds, strict=True)
-    )
-    return Simulated(truth, questions)
-
-
-def _model(
+def generative_model(
     question: Question,
     prior: ShapePrior,
     weights_prior: MappingOf[str, float] | None,
@@ -305,7 +293,9 @@ def _model(
     read_context: Range | None,
     law: SpeculationLaw | Literal["profile"] | None = "profile",
     assumed: Operations | None = None,
+    evidence: Evidence | None = None,
 ) -> GenerativeModel:
+    """The generative model of a question; arguments and errors as `infer`."""
     if law == "profile":
         law = _profile_law(question)
     formats = [1.0] * len(question.weights)
@@ -325,9 +315,13 @@ def _model(
             raise InputError(
                 f"{name} must be a range of at least 1, found {asked[0]:g}:{asked[1]:g}"
             )
+    if evidence is not None:
+        check(question.hardware, evidence.pieces)
+        concurrency, read_context = evidence.served(concurrency, read_context)
     return GenerativeModel(
-        question, prior, formats, kinds, concurrency, read_context, law, assumed or operations()
-    )
+        question, prior, formats, kinds, concurrency, read_context, law, assumed or operations(),
+        () if evidence is None else evidence.pieces,
+    )  # fmt: skip
 
 
 def _profile_law(question: Question) -> SpeculationLaw | None:
@@ -336,8 +330,9 @@ def _profile_law(question: Question) -> SpeculationLaw | None:
     return hardware.speculation if question.speculation in defaults else None
 
 
-def _impossible(question: Question, level: int, draws: Draws[_Kept]) -> str:
+def _impossible(model: GenerativeModel, level: int, draws: Draws[_Kept]) -> str:
     """Why no draw agrees with the evidence of this level; "" where some do."""
+    question = model.question
     node = question.hardware.node
     if level == 0:
         if draws.ess > 0.0:
@@ -368,6 +363,11 @@ def _impossible(question: Question, level: int, draws: Draws[_Kept]) -> str:
         explained = draws.weights[np.abs(batch.deviation) < FAR].sum()
         if explained > EXPLAINED:
             return ""
+    if model.pieces:
+        last = model.pieces[level - 2]
+        given = " and ".join(p.text for p in model.pieces[: level - 2])
+        beside = f" beside {given}" if given else ""
+        return f"no model of the prior explains {last.text}{beside}"
     alive = np.isfinite(draws.log_weights)
     slow, fast = quantiles(batch.tokens_per_s[alive], _equal(int(alive.sum())), (0.05, 0.95))
     speed = ("at most " if question.ceiling else "") + plain_number(question.tokens_per_s, 6)

@@ -12,6 +12,8 @@ import numpy as np
 from archinfer.errors import UnknownNameError
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.batch import QUANTITIES, Batch
+from archinfer.inference.contradiction import Contradiction
+from archinfer.inference.evidence import Piece
 from archinfer.inference.facts import FactValue, value_of_facts
 from archinfer.inference.modes import (
     LEVELS,
@@ -23,10 +25,12 @@ from archinfer.inference.modes import (
     likeliest,
     modes_of,
 )
+from archinfer.inference.narrowing import Narrowing
 from archinfer.inference.statistics import (
     information_bits,
     quantiles,
 )
+from archinfer.inference.steps import Step, Taught, taught
 from archinfer.models.shape import FloatArray
 from archinfer.record import As, Nullable, Record
 from archinfer.solver.question import Question
@@ -82,6 +86,7 @@ class Posterior(Record):
         "ess",
         "samples",
         "warnings",
+        "contradictions",
         *QUANTITIES,
         "accepted_tokens",
         "expected_tokens_per_s=predictive",
@@ -100,6 +105,7 @@ class Posterior(Record):
         "held_context_tokens",
         "alternatives",
         "value_of_facts",
+        "steps",
     )
 
     question: Question
@@ -129,6 +135,14 @@ class Posterior(Record):
     of nodes; at least what it taught about any one of them"""
     others: Callable[[], tuple[Alternative, ...]] | None = None
     """Draws `alternatives`, which takes longer than the posterior itself."""
+    pieces: tuple[Piece, ...] = ()
+    """Of evidence; none: the question's speed alone."""
+    contradictions: tuple[Contradiction, ...] = ()
+    """pieces of evidence that all others speak against, the worst first"""
+    narrow: Callable[[], tuple[Narrowing, ...]] | None = None
+    """Draws `what_would_narrow`."""
+    steps: tuple[Step, ...] = ()
+    """prior, nodes, and the posterior after each piece of evidence in turn"""
     warnings: tuple[str, ...] = ()
     """what to know before the answer is trusted"""
 
@@ -137,11 +151,21 @@ class Posterior(Record):
         """the same under other assumptions, where they were asked for"""
         return () if self.others is None else self.others()
 
+    @cached_property
+    def what_would_narrow(self) -> tuple[Narrowing, ...]:
+        """by how much further facts would narrow each quantity, by drawing them"""
+        return () if self.narrow is None else self.narrow()
+
+    @property
+    def evidence(self) -> tuple[Taught, ...]:
+        """each piece of evidence, and what it taught"""
+        return taught(self.pieces, self.steps)
+
     def to_dict(self) -> dict[str, Any]:
         """The record as plain JSON data; what nothing is known of is None."""
         data = super().to_dict()
         if not self.possible:
-            data |= dict.fromkeys(key for key in data if key not in self.KEYS[:5])
+            data |= dict.fromkeys(key for key in data if key not in self.KEYS[:6])
         return data
 
     def density(self, quantity: str) -> tuple[FloatArray, FloatArray]:

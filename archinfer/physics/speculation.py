@@ -52,13 +52,32 @@ def speculative_time(
     Returns:
         The broadcast shape without that last axis.
     """
+    return best_drafts(hardware, workload, mapping, acceptance, draft_time_s, side)[0]
+
+
+def best_drafts(
+    hardware: Hardware,
+    workload: Workload,
+    mapping: Placement,
+    acceptance: Number,
+    draft_time_s: Number,
+    side: Number | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """`speculative_time`, and the number of drafted tokens that gives it."""
     drafting = replace(workload.traffic, draft_tokens=DRAFTS)
     time = decode_time(hardware, replace(workload, traffic=drafting), mapping, side)
     # The cost model's own price of a draft gives way to the one asked for.
-    return best_drafts_s(time.total - time.draft, acceptance, draft_time_s)
+    return _best(time.total - time.draft, acceptance, draft_time_s)
 
 
 def best_drafts_s(verify_s: Number, acceptance: Number, draft_time_s: Number) -> FloatArray:
     """Seconds per output token with the best of `DRAFTS`, which lie along the last axis."""
-    each = (verify_s + DRAFTS * draft_time_s) / tokens_per_pass(acceptance, DRAFTS)
-    return np.asarray(each.min(axis=-1))
+    return _best(verify_s, acceptance, draft_time_s)[0]
+
+
+def _best(
+    verify_s: Number, acceptance: Number, draft_time_s: Number
+) -> tuple[FloatArray, FloatArray]:
+    each = np.asarray((verify_s + DRAFTS * draft_time_s) / tokens_per_pass(acceptance, DRAFTS))
+    best = np.asarray(each.argmin(axis=-1))
+    return np.take_along_axis(each, best[..., None], -1)[..., 0], DRAFTS[best]

@@ -90,7 +90,8 @@ def _found(posterior: Posterior) -> Iterator[doc.Block]:
     )
     yield doc.Paragraph(READING, where=doc.PAGE)
     yield pictures
-    yield doc.Items(verdicts(posterior), FACTS_TITLE, doc.ALL)
+    if not posterior.pieces:
+        yield doc.Items(verdicts(posterior), FACTS_TITLE, doc.ALL)
     for note in notes(posterior):
         yield doc.Paragraph(f"Note: {note}.", where=doc.ALL)
     for note in plain_or_speculated(posterior):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from archinfer.errors import InputError
 from archinfer.report import document as doc
+from archinfer.report import evidence
 from archinfer.report import findings as told
 from archinfer.report import posterior as taught
 from archinfer.report.architectures import architectures, one_pass
@@ -105,7 +106,10 @@ def _feasible(answer: Answer) -> Iterator[doc.Block]:
 
 def _taught(answer: Answer) -> Iterator[doc.Block]:
     if answer.posterior is not None:
-        blocks = list(taught.blocks(answer.posterior, answer.comparisons))
+        blocks = [
+            *taught.blocks(answer.posterior, answer.comparisons),
+            *evidence.blocks(answer.posterior),
+        ]
         yield doc.Section("What the observation taught", blocks)
 
 

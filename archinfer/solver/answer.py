@@ -114,7 +114,8 @@ class Answer(Record):
 
     KEYS = (
         "question=asked", "feasible", "ranges=every_range", "by_weights", "architectures",
-        "sensitivity", "posterior", "comparisons", "claim", "variants", "conflict",
+        "sensitivity", "posterior", "evidence", "what_would_narrow",
+        "comparisons", "claim", "variants", "conflict",
         "constraints", "notes", "beyond_habits",
         "provenance=question.hardware.provenance",
     )  # fmt: skip
@@ -136,6 +137,8 @@ class Answer(Record):
     """how many were asked for"""
     posterior: Any = None
     """what an observed speed says; null without --observed"""
+    evidence: tuple[Any, ...] = ()
+    """each piece of evidence, and what it taught; empty where one speed is all"""
     comparisons: tuple[Any, ...] = ()
     """why the observed speed differs from those of known models, one for each --compare"""
     claim: Any = None
@@ -147,6 +150,11 @@ class Answer(Record):
     beyond_habits: bool = False
     """habits of design hold no model of the observed speed, though the posterior does: ranges are
     those of physics alone, with the vocabulary and head that are usual in the posterior"""
+
+    @property
+    def what_would_narrow(self) -> Any:
+        """by how much further facts would narrow each quantity; empty without an observed speed"""
+        return () if self.posterior is None else self.posterior.what_would_narrow
 
     @property
     def feasible(self) -> bool:

@@ -1,0 +1,55 @@
+"""`archinfer evidence`: files of what was observed of one service, read and checked."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+EXAMPLE_NAME = "evidence.yaml"
+
+
+def evidence(
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="FILE...", help="Evidence files in YAML.")
+    ] = None,
+    init: Annotated[
+        bool,
+        typer.Option(
+            "--init", help=f"Write a commented example to FILE (default {EXAMPLE_NAME}) and stop."
+        ),
+    ] = False,
+) -> None:
+    """Check evidence files, which solve reads with --evidence; exit code 2 if one is wrong."""
+    from archinfer.api.evidence import read_evidence
+    from archinfer.errors import InputError
+
+    if init:
+        from archinfer.cli.examples import write_example
+
+        write_example(files or [], EXAMPLE_NAME, "evidence-example.yaml", "solve --evidence")
+        return
+    if not files:
+        raise InputError("expected at least one evidence file (--init writes an example)")
+    wrong = False
+    for file in files:
+        try:
+            found = read_evidence(file)
+        except InputError as error:
+            wrong = True
+            typer.echo(f"error: {error}", err=True)
+        else:
+            typer.echo(f"{file}: OK")
+            for piece in found.pieces:
+                typer.echo(f"  {piece.text}")
+            for name, value in found.facts.items():
+                typer.echo(f"  {name} {value if isinstance(value, str) else format_ends(value)}")
+    if wrong:
+        raise typer.Exit(2)
+
+
+def format_ends(ends: tuple[float, float]) -> str:
+    """Both ends of what a fact says."""
+    from archinfer.units import format_range
+
+    return format_range(*ends, "count")

@@ -1,0 +1,37 @@
+"""Commented examples of the files that commands read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def example(shipped: str, name: str) -> str:
+    """A commented example of the package's data, for a file that is to be called `name`."""
+    from importlib.resources import files
+
+    text = (files("archinfer") / "data" / shipped).read_text(encoding="utf-8")
+    return text.replace("FILE", name)
+
+
+def write_example(names: Sequence[str], usual: str, shipped: str, command: str) -> None:
+    """Write a commented example where there is no such file yet, and say what reads it.
+
+    Args:
+        names: of the file; none: `usual`.
+        usual: name of the file where none is given.
+        shipped: the example in the package's data.
+        command: what reads the file.
+    """
+    import os
+
+    import typer
+
+    from archinfer.errors import InputError
+    from archinfer.writing import check_target, write
+
+    if len(names) > 1:
+        raise InputError(f"--init writes one file, found {len(names)} names")
+    path = names[0] if names else usual
+    check_target("--init", path)
+    write(path, example(shipped, os.path.basename(path)).encode(), replace=False)
+    typer.echo(f"{path}: written; now run archinfer {command} {path}")

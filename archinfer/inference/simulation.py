@@ -1,0 +1,104 @@
+"""Deployments drawn from the prior, and what one would observe of them: truth to test against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from archinfer.errors import InputError
+from archinfer.hardware.speculation_law import SpeculationLaw
+from archinfer.inference.batch import Batch
+from archinfer.inference.evidence import Evidence
+from archinfer.inference.generative import GenerativeModel
+from archinfer.inference.importance import Index
+from archinfer.inference.infer import generative_model
+from archinfer.inference.nuisances import IDLE_LOG_MEAN, IDLE_MOST, NODES_CAP
+from archinfer.inference.observing import simulated
+from archinfer.inference.prior import CATALOGUE_PRIOR, ShapePrior
+from archinfer.inference.statistics import DEGREES
+from archinfer.models.shape import FloatArray
+from archinfer.solver.question import Question
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Deployments drawn from the prior, each with the question that its speed would raise."""
+
+    truth: Batch
+    questions: tuple[Question, ...]
+    seen: FloatArray
+    """Values of the pieces of evidence, shape (count, pieces)."""
+
+
+def simulate(
+    question: Question,
+    count: int,
+    seed: int = 0,
+    *,
+    known_nodes: bool = True,
+    prior: ShapePrior = CATALOGUE_PRIOR,
+    law: SpeculationLaw | Literal["profile"] | None = "profile",
+    evidence: Evidence | None = None,
+) -> Simulated:
+    """Models, deployments and measured speeds as `infer` believes they arise.
+
+    Args:
+        question: hardware, context, formats, speculation and known ranges.
+        count: draws.
+        seed: of the generator.
+        known_nodes: spatial hardware: each draw's question states the nodes that are there, and
+            those of the question are not used. Otherwise, and on temporal hardware, draws are
+            deployments on the nodes of the question, and each draw's question has them.
+        prior, law: as for `infer`.
+        evidence: pieces of which values are drawn too, all together, with the first one as the
+            speed of each question; their own values do not matter.
+
+    Raises:
+        InputError: nothing of the prior lies in the known ranges and fits.
+    """
+    spatial = question.hardware.spatial
+    asked = question.with_(observed=True, nodes=(1, NODES_CAP) if spatial else question.nodes)
+    model = generative_model(asked, prior, None, None, None, None, law, None, evidence)
+    space = model.space
+    rng = np.random.default_rng(seed)
+    found: list[tuple[Batch, FloatArray, FloatArray]] = []
+    for _ in range(1000):
+        z = rng.standard_normal((max(count, 64), space.dimensions))
+        cell = rng.choice(len(space.cell_probability), len(z), p=space.cell_probability)
+        _, batch = model.evaluate(1, z, cell, speed=True)
+        idle = np.exp(np.minimum(IDLE_LOG_MEAN * rng.exponential(size=len(z)), np.log(IDLE_MOST)))
+        nodes = np.floor(batch.nodes * idle)
+        # Draws within the known ranges are kept in proportion to the mass of the ranges.
+        kept = (batch.log_nodes > -np.inf) & (np.log(rng.random(len(z))) < batch.log_conditions)
+        if spatial and not known_nodes:
+            kept &= (nodes >= question.nodes[0]) & (nodes <= question.nodes[1])
+        seen = _seen(model, z[kept], cell[kept], rng)
+        found.append((batch.take(np.flatnonzero(kept)), nodes[kept], seen))
+        if sum(len(there) for _, there, _ in found) >= count:
+            break
+    else:
+        raise InputError("nothing of the prior lies in the known ranges and fits")
+    truth = Batch.join([batch for batch, _, _ in found]).take(np.arange(count))
+    values = np.concatenate([seen for _, _, seen in found])[:count]
+    speeds = truth.tokens_per_s * np.exp(truth.log_scale * rng.standard_t(DEGREES, count))
+    known = [question.nodes] * count
+    if spatial and known_nodes:
+        known = [(int(n), int(n)) for n in np.concatenate([n for _, n, _ in found])[:count]]
+    speeds = speeds if evidence is None else values[:, 0]
+    questions = (
+        asked.with_(tokens_per_s=float(v), nodes=n) for n, v in zip(known, speeds, strict=True)
+    )
+    return Simulated(truth, tuple(questions), values)
+
+
+def _seen(
+    model: GenerativeModel, z: FloatArray, cell: Index, rng: np.random.Generator
+) -> FloatArray:
+    """Values of the pieces of evidence as draws would show them, shape (n, pieces)."""
+    found = np.full((len(z), len(model.pieces)), np.nan)
+    if model.pieces:
+        for index, scene in model.scenes(z, cell):
+            found[index] = simulated(scene, model.pieces, rng)
+    return found

@@ -1,0 +1,88 @@
+"""What each piece of evidence taught, in the order in which they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from archinfer.inference.batch import QUANTITIES, Batch
+from archinfer.inference.evidence import Conditions, Piece, Stated
+from archinfer.inference.statistics import quantiles
+from archinfer.models.shape import FloatArray
+from archinfer.record import Nullable, Quantiles, Record
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Taught(Record):
+    """A piece of evidence, and what it taught."""
+
+    kind: str
+    value: float
+    """in SI units"""
+    spread: float
+    """standard deviation of its logarithm, beside the error of the model"""
+    stated: Stated
+    conditions: Conditions
+    source: str
+    model: str
+    """of a known model on the same service; "": of the one in question"""
+    bits: Nullable
+    """about everything at once, beyond all pieces before it; null where nothing is possible"""
+
+
+Level = tuple[Batch, FloatArray, float]
+"""Draws, their weights, and the logarithm of the evidence up to there."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Step(Record):
+    """The posterior after one more piece."""
+
+    after: str
+    """the piece that was added last"""
+    bits: float
+    """what it taught about everything at once, beyond all before it"""
+    total_params: Quantiles
+    active_params: Quantiles
+    layers: Quantiles
+    nodes: Quantiles
+
+
+def steps(pieces: Sequence[Piece], levels: Sequence[Level]) -> tuple[Step, ...]:
+    """One step for the prior, one for the nodes, and one for each piece.
+
+    Args:
+        pieces: of the evidence; none: no steps.
+        levels: of the prior, with the nodes, and after each piece.
+    """
+    if not pieces:
+        return ()
+    names = ["prior", "nodes", *(p.text for p in pieces)]
+    bits = [0.0, 0.0, *(_bits(levels[k - 1], levels[k]) for k in range(2, len(levels)))]
+    found = []
+    for name, taught, (batch, weights, _) in zip(names, bits, levels, strict=True):
+        ranges = {
+            q: Quantiles(*map(float, quantiles(getattr(batch, q), weights, (0.05, 0.5, 0.95))))
+            for q in QUANTITIES
+        }
+        found.append(Step(name, taught, **ranges))
+    return tuple(found)
+
+
+def _bits(before: Level, after: Level) -> float:
+    """Divergence of one posterior from that before: E log(p(piece | draw, before) / p(piece))."""
+    batch, w, evidence = after
+    held = w > 0.0
+    mean = float(w[held] @ (batch.log_speed[held] - batch.log_before[held]))
+    return max(0.0, mean - evidence + before[2]) / float(np.log(2.0))
+
+
+def taught(pieces: Sequence[Piece], found: Sequence[Step]) -> tuple[Taught, ...]:
+    """Each piece with what its step taught."""
+    bits = [step.bits for step in found[2:]] or [float("nan")] * len(pieces)
+    return tuple(
+        Taught(p.kind, p.value, p.spread, p.stated, p.conditions, p.source, p.model, b)
+        for p, b in zip(pieces, bits, strict=True)
+    )

@@ -1,0 +1,110 @@
+"""Simulation check of the joint posterior: coverage and widths with three observations.
+
+Models and deployments are drawn from the prior. Speed, prefill and tokens a pass of each are drawn
+together from what `archinfer.inference.observing` says of them: the same constants of the machine
+and the same error of the model behind all three, and each with noise of its own. All three go back
+through `infer`.
+
+    python benchmarks/evidence_coverage.py [--hardware wse-3] [--nodes known] [--draws 300]
+
+`--nodes` and what is printed: as `benchmarks/simulation_coverage.py`; `width` is the median of
+p95 / p05. Exit code 1 where a coverage of total, active or layers is off by more than 5 points.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+from simulation_coverage import masses, within
+
+from archinfer.hardware.profile import Hardware
+from archinfer.inference.evidence import KINDS, Conditions, Evidence, Piece
+from archinfer.inference.infer import infer
+from archinfer.inference.simulation import simulate
+from archinfer.solver.question import Question
+
+TOLERANCE = 0.05
+SIZES = ("total_params", "active_params", "layers")
+ASKED = Evidence(
+    (
+        Piece("speed", 1.0),
+        Piece("prefill", 1.0, KINDS["prefill"].spread, conditions=Conditions(prompt=32_000.0)),
+        Piece("tokens_per_pass", 1.0, KINDS["tokens_per_pass"].spread),
+    )
+)
+
+
+def run(
+    hardware: str, nodes: tuple[int, int] | None, draws: int, seed: int, samples: int
+) -> dict[str, object]:
+    """Coverage and widths over `draws` simulated services; nodes None: each one's own."""
+    profile = Hardware.load(hardware)
+    asked = (1, 128) if nodes is None else nodes
+    question = Question(profile, nodes=asked, observed=True)
+    simulated = simulate(question, draws, seed, known_nodes=nodes is None, evidence=ASKED)
+    below, at = np.zeros((2, draws, len(SIZES)))
+    widths = np.full((draws, len(SIZES)), np.nan)
+    ess, seconds = np.zeros(draws), np.zeros(draws)
+    for i, one in enumerate(simulated.questions):
+        seen = simulated.seen[i]
+        pieces = tuple(
+            replace(piece, value=float(v)) for piece, v in zip(ASKED.pieces, seen, strict=True)
+        )
+        started = time.process_time()
+        posterior = infer(one, samples, seed=seed + i, evidence=Evidence(pieces))
+        seconds[i], ess[i] = time.process_time() - started, posterior.ess
+        if not posterior.possible:
+            continue
+        for j, quantity in enumerate(SIZES):
+            truth = float(getattr(simulated.truth, quantity)[i])
+            below[i, j], at[i, j] = masses(posterior, quantity, truth)
+            low, high = posterior.quantiles(quantity, (0.05, 0.95))
+            widths[i, j] = high / low
+
+    def named(values: np.ndarray) -> dict[str, float]:
+        return dict(zip(SIZES, np.round(values, 3).tolist(), strict=True))
+
+    return {
+        "hardware": hardware,
+        "nodes": "known" if nodes is None else list(nodes),
+        "draws": draws,
+        "seed": seed,
+        "fair50": named(within(below, at, 0.5).mean(axis=0)),
+        "fair90": named(within(below, at, 0.9).mean(axis=0)),
+        "width": named(np.nanmedian(widths, axis=0)),
+        "impossible": int((ess == 0.0).sum()),
+        "ess": {"p05": float(np.quantile(ess, 0.05)), "median": float(np.median(ess))},
+        "seconds_each": float(seconds.mean()),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--hardware", default="wse-3")
+    parser.add_argument("--nodes", default="known", help="known, 8 or 1:128")
+    parser.add_argument("--draws", type=int, default=300)
+    parser.add_argument("--samples", type=int, default=16_384)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    nodes = None
+    if args.nodes != "known":
+        low, _, high = args.nodes.partition(":")
+        nodes = int(low), int(high or low)
+    result = run(args.hardware, nodes, args.draws, args.seed, args.samples)
+    print(json.dumps(result, indent=2))
+    worst = max(
+        abs(value - nominal)
+        for key, nominal in (("fair50", 0.5), ("fair90", 0.9))
+        for value in result[key].values()
+    )
+    print(f"largest gap of a coverage {100 * worst:.1f} points", file=sys.stderr)
+    return int(worst > TOLERANCE + 1e-9)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

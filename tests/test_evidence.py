@@ -1,0 +1,335 @@
+"""Several observations of one service: their joint density, files and options, what each taught."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_t
+
+from archinfer import infer as infer_by_options
+from archinfer import solve
+from archinfer.api.evidence import read_evidence
+from archinfer.cli.examples import example
+from archinfer.errors import FileError, InputError
+from archinfer.hardware.profile import Hardware
+from archinfer.inference.evidence import Conditions, Evidence, Piece
+from archinfer.inference.infer import infer
+from archinfer.inference.observing import (
+    PRICE_LOG_SD,
+    PRICE_OVER_COST,
+    Noise,
+    conditional,
+    log_likelihood,
+    noise,
+    predict,
+)
+from archinfer.inference.posterior import Posterior
+from archinfer.physics.decode import decode_time
+from archinfer.solver.question import Question
+from tests.cli import run
+
+SHORT = Piece("speed", 750.0, 0.02, conditions=Conditions(context=1000.0))
+LONG = Piece("speed", 690.0, 0.02, conditions=Conditions(context=128_000.0))
+PREFILL = Piece("prefill", 350_000.0, 0.05, conditions=Conditions(prompt=32_000.0))
+PASS = Piece("tokens_per_pass", 2.4, 0.05)
+
+
+@cache
+def wafer() -> Hardware:
+    return Hardware.load("wse-3")
+
+
+def founding(**changes: object) -> Question:
+    return Question(wafer(), observed=True).with_(**changes)
+
+
+@cache
+def several() -> Posterior:
+    return infer(founding(), evidence=Evidence((SHORT, LONG, PREFILL, PASS)))
+
+
+def width(posterior: Posterior, quantity: str) -> float:
+    low, high = posterior.quantiles(quantity, (0.05, 0.95))
+    return float(high / low)
+
+
+class TestDensity:
+    rng = np.random.default_rng(1)
+    root = rng.standard_normal((5, 3, 3))
+    scale = root @ root.swapaxes(1, 2) + 0.1 * np.eye(3)
+    residual = rng.standard_normal((5, 3))
+
+    def test_values_are_multivariate_t(self) -> None:
+        found, _ = log_likelihood(Noise(self.scale, self.residual, (0, 0, 0)))
+        exact = [
+            multivariate_t(shape=s, df=4).logpdf(r)
+            for s, r in zip(self.scale, self.residual, strict=True)
+        ]
+        assert np.ptp(found - exact) < 1e-9
+
+    def test_conditional_is_joint_over_marginal(self) -> None:
+        given = conditional(self.scale, self.residual, [0, 1], [2])
+        t = (self.residual[:, 2] - given.mean[:, 0]) / np.sqrt(given.variance[:, 0])
+        n = given.degrees
+        own = -0.5 * (n + 1) * np.log1p(t**2 / n) - 0.5 * np.log(given.variance[:, 0])
+        both, _ = log_likelihood(Noise(self.scale, self.residual, (0, 0, 0)))
+        first, _ = log_likelihood(Noise(self.scale[:, :2, :2], self.residual[:, :2], (0, 0)))
+        assert np.ptp(both - first - own) < 1e-9
+
+    def test_a_bound_is_the_mass_on_its_side(self) -> None:
+        one, zero = np.ones((1, 1, 1)), np.zeros((1, 1))
+        assert np.exp(log_likelihood(Noise(one, zero, (1,)))[0]) == pytest.approx(0.5)
+        both = [np.exp(log_likelihood(Noise(one, zero + 1.3, (b,)))[0]) for b in (1, -1)]
+        assert sum(both) == pytest.approx(1.0)
+        assert both[0] > 0.8
+
+    def test_constants_cancel_in_ratios_as_where_they_are_drawn(self) -> None:
+        """To first order, each speed and their ratio spread as where constants are drawn."""
+        model = _model()
+        batch_z = np.zeros((1, model.space.dimensions))
+        ((_, scene),) = list(model.scenes(batch_z, np.array([3])))
+        found = predict(scene, (SHORT, LONG))
+        exact = replace_errors(found)
+        at = noise(wafer(), (replace(SHORT, spread=0.0), replace(LONG, spread=0.0)), exact)
+        expected = at.scale[0] / 1.2
+        names, centre, covariance = wafer().constants()
+        draws = np.random.default_rng(0).multivariate_normal(np.zeros(len(names)), covariance, 4000)
+        machine = wafer().with_constants(dict(zip(names, (centre * np.exp(draws)).T, strict=True)))
+        logs = []
+        for piece in (SHORT, LONG):
+            traffic = replace(
+                scene.workload.traffic, context_tokens=piece.conditions.context or 0.0
+            )
+            workload = replace(scene.workload, traffic=traffic)
+            logs.append(-np.log(decode_time(machine, workload, scene.mapping).total))
+        measured = np.cov(np.stack(logs))
+        assert measured == pytest.approx(expected, rel=0.25)
+        apart = np.array([1.0, -1.0])
+        assert apart @ measured @ apart < 0.5 * measured[0, 0]
+
+
+def _model():  # type: ignore[no-untyped-def]
+    from archinfer.inference.infer import generative_model as model
+    from archinfer.inference.prior import CATALOGUE_PRIOR
+
+    return model(founding(), CATALOGUE_PRIOR, None, None, None, None, None)
+
+
+def replace_errors(found):  # type: ignore[no-untyped-def]
+    return replace(found, error=0.0 * found.error)
+
+
+class TestInference:
+    def test_one_speed_is_what_it_always_was(self) -> None:
+        alone = infer(founding(), samples=4096, target_ess=500)
+        same = infer(
+            founding(), samples=4096, target_ess=500, evidence=Evidence((Piece("speed", 750.0),))
+        )
+        assert same.weights == pytest.approx(alone.weights, rel=1e-4)
+
+    def test_several_narrow_what_one_leaves_open(self) -> None:
+        alone = infer(founding())
+        assert width(several(), "active_params") < 0.4 * width(alone, "active_params")
+        assert width(several(), "layers") < 0.8 * width(alone, "layers")
+        assert several().ess > 1000.0
+        assert [step.after for step in several().steps][2:] == [
+            p.text for p in (SHORT, LONG, PREFILL, PASS)
+        ]
+        assert all(taught.bits > 0.0 for taught in several().evidence)
+
+    def test_order_does_not_matter_in_the_end(self) -> None:
+        other = infer(founding(), evidence=Evidence((PASS, SHORT, PREFILL, LONG)), seed=1)
+        for quantity in ("total_params", "active_params", "layers"):
+            assert other.quantiles(quantity) == pytest.approx(
+                several().quantiles(quantity), rel=0.1
+            )
+
+    def test_bounds_and_announcements_say_less(self) -> None:
+        def found(stated: str) -> Posterior:
+            piece = replace(SHORT, stated=stated)
+            return infer(founding(), 4096, target_ess=500, evidence=Evidence((piece,)))
+
+        bits = {s: found(s).steps[-1].bits for s in ("measured", "announced", "at least")}
+        assert bits["measured"] > bits["announced"] > bits["at least"] > 0.0
+
+    def test_an_estimate_of_the_total_counts_with_its_error(self) -> None:
+        told = Piece("total", 1e12, 0.05)
+        found = infer(founding(), 4096, target_ess=500, evidence=Evidence((SHORT, told)))
+        assert width(found, "total_params") < 1.3
+        loose = infer(
+            founding(), 4096, target_ess=500, evidence=Evidence((SHORT, replace(told, spread=0.7)))
+        )
+        assert 1.3 < width(loose, "total_params") < width(several(), "total_params")
+
+    def test_contradictions_have_no_posterior(self) -> None:
+        slow = replace(PREFILL, value=1.0)
+        found = infer(founding(), 4096, target_ess=500, evidence=Evidence((SHORT, slow)))
+        assert (
+            not found.possible and "prefill" in found.reason and found.evidence[0].kind == "speed"
+        )
+        assert found.contradictions[0].factor > 1000.0
+
+    def test_pieces_that_hardly_go_together_are_named(self) -> None:
+        pieces = Evidence((SHORT, replace(PREFILL, value=8000.0), PASS))
+        found = infer(founding(), 4096, target_ess=500, evidence=pieces)
+        (first, *_) = found.contradictions
+        assert "prefill" in first.piece and 3.0 < first.factor < 100.0
+        assert not found.possible or "do not go together" in " ".join(found.warnings)
+        assert not several().contradictions
+
+    def test_what_would_narrow_ranks_as_drawing_again(self) -> None:
+        """Widths to expect against those of posteriors with the fact drawn and added."""
+        told = infer(founding(), evidence=Evidence((SHORT, PREFILL)))
+        expected = {n.fact: n.width_after for n in told.what_would_narrow if n.quantity == "layers"}
+        rng = np.random.default_rng(3)
+        index = rng.choice(len(told.weights), 5, p=told.weights)
+        again = {}
+        for fact, kind, column, spread in (
+            ("hidden size", "hidden_size", "hidden_size", 0.23),
+            ("nodes in use", "nodes", "nodes", 0.003),
+            ("total parameters", "total", "total_params", 0.03),
+        ):
+            widths = []
+            for truth in getattr(told.draws, column)[index]:
+                value = float(truth * np.exp(spread * rng.standard_normal()))
+                pieces = Evidence((SHORT, PREFILL, Piece(kind, value, spread)))
+                found = infer(founding(), 2048, target_ess=400, evidence=pieces)
+                widths.append(np.log(width(found, "layers")))
+            again[fact] = float(np.exp(np.mean(widths)))
+        # Five draws leave a third of a factor of chance.
+        assert expected == pytest.approx(expected | again, rel=0.4)
+        assert min(again, key=lambda f: again[f]) == min(again, key=lambda f: expected[f])
+
+
+class TestService:
+    def test_a_price_says_little_but_in_the_right_direction(self) -> None:
+        def found(price: float) -> Posterior:
+            question = founding(nodes=(1, 128))
+            return infer(
+                question,
+                4096,
+                target_ess=500,
+                evidence=Evidence((SHORT, Piece("output_price", price))),
+            )
+
+        dear, cheap = found(60.0), found(2.0)
+        assert dear.quantiles("total_params")[2] > 1.5 * cheap.quantiles("total_params")[2]
+        assert 0.1 < dear.steps[-1].bits < 3.0
+
+    def test_a_known_model_says_how_fast_the_service_is(self) -> None:
+        """The faster a known model answers, the larger the unknown one is of the same speed."""
+
+        def median(speed: float) -> float:
+            known = Piece("speed", speed, 0.05, model="gpt-oss-120b")
+            found = infer(founding(), 8192, target_ess=800, evidence=Evidence((SHORT, known)))
+            assert found.evidence[1].model == "gpt-oss-120b"
+            return float(found.quantiles("layers")[2])
+
+        assert median(4000.0) > median(1500.0)
+
+    def test_a_known_model_needs_a_name_that_is_known(self, tmp_path: Path) -> None:
+        path = tmp_path / "e.yaml"
+        text = (
+            "schema_version: 1\nevidence:\n  - speed: 750\n  - speed: 9\n    model: gpt-oss-121b\n"
+        )
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(FileError, match="gpt-oss-120b"):
+            read_evidence(path)
+
+    def test_the_spread_of_prices_is_that_of_the_shipped_ones(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        runpy.run_path("benchmarks/price_over_cost.py", run_name="__main__")
+        lines = capsys.readouterr().out.splitlines()
+        found = np.array([[float(x) for x in re.findall(r"\d+\.\d+", line)] for line in lines])
+        assert found[:, 0] == pytest.approx(PRICE_OVER_COST, rel=0.2)
+        assert found[:, 1] == pytest.approx(PRICE_LOG_SD, rel=0.1)
+
+
+class TestFiles:
+    def text(self, tmp_path: Path, entries: str) -> Path:
+        path = tmp_path / "e.yaml"
+        path.write_text(f"schema_version: 1\nevidence:\n{entries}", encoding="utf-8")
+        return path
+
+    def test_the_example_is_read(self, tmp_path: Path) -> None:
+        path = tmp_path / "e.yaml"
+        path.write_text(example("evidence-example.yaml", "e.yaml"), encoding="utf-8")
+        found = read_evidence(path)
+        assert [p.kind for p in found.pieces] == [
+            "speed", "speed", "prefill", "tokens_per_pass", "total",
+        ]  # fmt: skip
+        assert found.facts == {"nodes": (1.0, 100.0)}
+        assert found.pieces[0].conditions.context == 8000.0
+        assert found.pieces[-1].spread == pytest.approx(np.log(3.5) / 1.6449, rel=1e-3)
+
+    @pytest.mark.parametrize(
+        ("entries", "message"),
+        [
+            ("  - speed: 750\n    contxt: 8k\n", "4: unknown key 'evidence.0.contxt'; did"),
+            ("  - speed: 750\n    ttft: 2s\n", "3: expected one of speed, "),
+            ("  - context: 8k\n", "found none"),
+            ("  - speed: fast\n", "3: key 'evidence.0.speed': found 'fast', expected a speed"),
+            ("  - speed: 1\n    stated: maximal\n", "4: key 'evidence.0.stated'"),
+            ("  - speed: 1\n    spread: 5 %\n    within: 2\n", "spread and within"),
+            ("  - layers: 61\n  - layers: 62\n", "4: layers is said twice"),
+            ("  - speculation: on\n    speed: 7\n    within: 0.5\n", "5: key"),
+        ],
+    )  # fmt: skip
+    def test_faults_have_their_line(self, tmp_path: Path, entries: str, message: str) -> None:
+        path = self.text(tmp_path, entries)
+        with pytest.raises(FileError) as caught:
+            read_evidence(path)
+        assert message in str(caught.value)
+
+    def test_facts_narrow_the_question(self, tmp_path: Path) -> None:
+        path = self.text(
+            tmp_path, "  - speed: 750\n    context: 8k\n  - layers: 61\n  - weights: fp8\n"
+        )
+        found = infer_by_options("wse-3", 40, evidence=path)
+        assert found.question.layers == (61.0, 61.0) and found.question.weights == ("fp8",)
+        with pytest.raises(InputError, match="layers: said by the option"):
+            infer_by_options("wse-3", 40, evidence=path, layers=60)
+
+    def test_a_speed_is_needed(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match="expected a speed"):
+            solve("wse-3", 40, evidence=self.text(tmp_path, "  - layers: 61\n    spread: 5 %\n"))
+
+    def test_prompts_need_a_profile_that_knows_them(self) -> None:
+        with pytest.raises(InputError, match="how fast prompts are read"):
+            solve("groq-lpu-v1", 64, observed="300", prefill="9000@8k")
+
+
+class TestCommands:
+    def test_options_and_json(self, capsys: pytest.CaptureFixture[str]) -> None:
+        options = ("--observed", "750@1k", "--observed", "690@128k", "--tokens-per-pass", "2.4")
+        done = run(capsys, "solve", "--nodes", "88", *options, "--format", "json")
+        data = json.loads(done.out)
+        assert [e["kind"] for e in data["evidence"]] == ["speed", "speed", "tokens_per_pass"]
+        assert data["evidence"][1]["conditions"]["context"] == 128_000.0
+        assert all(e["bits"] >= 0.0 for e in data["evidence"])
+        assert {"fact", "quantity", "width_now", "width_after"} <= data["what_would_narrow"][
+            0
+        ].keys()
+
+    def test_the_table_tells_each_step(self, capsys: pytest.CaptureFixture[str]) -> None:
+        options = ("--observed", "750@1k", "--tokens-per-pass", "2.4")
+        told = run(capsys, "solve", "--nodes", "88", *options).out
+        assert "What each observation taught" in told and "tokens a pass 2.4" in told
+        assert "What to measure next" in told
+
+    def test_lint(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = tmp_path / "e.yaml"
+        assert "written" in run(capsys, "evidence", "--init", str(path)).out
+        told = run(capsys, "evidence", str(path)).out
+        assert "prefill 300000 tokens/s of a prompt of 32k" in told
+        path.write_text("schema_version: 1\nevidence: []\n")
+        done = run(capsys, "evidence", str(path))
+        assert done.code == 2 and "empty list" in done.err
