@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
+from archinfer import units
 from archinfer.asking import Range
 from archinfer.errors import InputError, UnknownNameError
 from archinfer.question import ASKS, TYPES, options
@@ -113,3 +114,10 @@ def read_claim(value: Any) -> dict[str, Range]:
             raise InputError(f"claim: {key} is claimed twice")
         found[key] = ASKS[key].range(f"claim: {key}", given)
     return found
+
+
+def check_active(active: float, total: float) -> None:
+    """Refuse more active parameters than there are."""
+    if active > total:
+        said = [units.format_quantity(v, "count") for v in (total, active)]
+        raise InputError(f"active: expected at most the total ({said[0]}), found {said[1]}")

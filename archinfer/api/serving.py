@@ -10,8 +10,8 @@ from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 
-from archinfer.api.arguments import arguments, naming
-from archinfer.api.solving import Machine, check_active, family_rules, machine
+from archinfer.api.arguments import arguments, check_active, naming
+from archinfer.api.solving import Machine, family_rules, machine
 from archinfer.asked.served import Common, Served
 from archinfer.asking import LAYERS_MOST, Quantity, read_speculation
 from archinfer.errors import InputError

@@ -9,8 +9,7 @@ from functools import partial
 from statistics import NormalDist
 from typing import Any, TypeAlias, Unpack
 
-from archinfer import units
-from archinfer.api.arguments import arguments, naming, pairs, read_claim
+from archinfer.api.arguments import arguments, check_active, naming, pairs, read_claim
 from archinfer.api.evidence import settled
 from archinfer.asked.solved import Asked, Solving
 from archinfer.asking import Quantity, Span, read_speculation
@@ -375,13 +374,6 @@ def formats(weights: str | Sequence[str]) -> tuple[str, ...]:
     """Names of weight formats, each once, of one text with commas or of several."""
     with naming("weights"):
         return tuple(dict.fromkeys(weight_format(name).name for name in split_formats(weights)))
-
-
-def check_active(active: float, total: float) -> None:
-    """Refuse more active parameters than there are."""
-    if active > total:
-        said = [units.format_quantity(v, "count") for v in (total, active)]
-        raise InputError(f"active: expected at most the total ({said[0]}), found {said[1]}")
 
 
 def _numbers(profile: Hardware, asked: Mapping[str, Any]) -> dict[str, Any]:

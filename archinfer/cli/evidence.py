@@ -22,7 +22,7 @@ def evidence(
 ) -> None:
     """Check evidence files, which solve reads with --evidence; exit code 2 if one is wrong."""
     from archinfer.api.evidence import read_evidence
-    from archinfer.errors import InputError
+    from archinfer.errors import InputError, printable
 
     if init:
         from archinfer.cli.examples import write_example
@@ -37,13 +37,14 @@ def evidence(
             found = read_evidence(file)
         except InputError as error:
             wrong = True
-            typer.echo(f"error: {error}", err=True)
+            typer.echo(printable(f"error: {error}"), err=True)
         else:
-            typer.echo(f"{file}: OK")
+            typer.echo(printable(f"{file}: OK"))
             for piece in found.pieces:
-                typer.echo(f"  {piece.text}")
+                typer.echo(printable(f"  {piece.text}"))
             for name, value in found.facts.items():
-                typer.echo(f"  {name} {value if isinstance(value, str) else format_ends(value)}")
+                shown = value if isinstance(value, str) else format_ends(value)
+                typer.echo(printable(f"  {name} {shown}"))
     if wrong:
         raise typer.Exit(2)
 

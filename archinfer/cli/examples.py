@@ -26,7 +26,7 @@ def write_example(names: Sequence[str], usual: str, shipped: str, command: str) 
 
     import typer
 
-    from archinfer.errors import InputError
+    from archinfer.errors import InputError, printable
     from archinfer.writing import check_target, write
 
     if len(names) > 1:
@@ -34,4 +34,4 @@ def write_example(names: Sequence[str], usual: str, shipped: str, command: str) 
     path = names[0] if names else usual
     check_target("--init", path)
     write(path, example(shipped, os.path.basename(path)).encode(), replace=False)
-    typer.echo(f"{path}: written; now run archinfer {command} {path}")
+    typer.echo(printable(f"{path}: written; now run archinfer {command} {path}"))

@@ -25,6 +25,7 @@ class Cells:
     def of(
         prior: ShapePrior, formats: Sequence[float], kinds: Sequence[tuple[str, float]]
     ) -> Cells:
+        """All combinations, each as likely as its parts; kinds of attention by name."""
         moe, weights, attention = (
             x.ravel()
             for x in np.meshgrid(

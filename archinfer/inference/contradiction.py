@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from archinfer.inference.evidence import Piece
+from archinfer.inference.evidence import KINDS, Piece
 from archinfer.inference.narrowing import Outlook
 from archinfer.record import Ends, Record
+from archinfer.units import format_quantity, plain_number
 
 UNLIKELY = 1e-3
 """Probability of a value as extreme, given all other pieces, below which it contradicts them."""
@@ -17,6 +18,7 @@ UNLIKELY = 1e-3
 class Contradiction(Record):
     """One piece against all others."""
 
+    kind: str
     piece: str
     expected: Ends
     """what all others leave of it: 5 % and 95 %"""
@@ -28,10 +30,12 @@ class Contradiction(Record):
     @property
     def text(self) -> str:
         """As half a sentence."""
-        low, high = self.expected
+        dimension = KINDS[self.kind].dimension
+        low, high = (format_quantity(float(f"{end:.2g}"), dimension) for end in self.expected)
+        factor = plain_number(self.factor, 2)
         return (
-            f"{self.piece} would have to be wrong by a factor of {self.factor:,.2g} "
-            f"(the others leave {low:,.3g} to {high:,.3g})"
+            f"{self.piece} would have to be wrong by a factor of {factor} (the others leave {low} "
+            f"to {high})"
         )
 
 
@@ -53,6 +57,8 @@ def contradictions(
         if tail < UNLIKELY:
             factor = max(piece.value / high, low / piece.value, 1.0)
             found.append(
-                Contradiction(piece.text, Ends(float(low), float(high)), float(factor), tail)
+                Contradiction(
+                    piece.kind, piece.text, Ends(float(low), float(high)), float(factor), tail
+                )
             )
     return tuple(sorted(found, key=lambda c: c.probability))

@@ -87,6 +87,7 @@ class Posterior(Record):
         "samples",
         "warnings",
         "contradictions",
+        "steps",
         *QUANTITIES,
         "accepted_tokens",
         "expected_tokens_per_s=predictive",
@@ -105,7 +106,6 @@ class Posterior(Record):
         "held_context_tokens",
         "alternatives",
         "value_of_facts",
-        "steps",
     )
 
     question: Question
@@ -165,7 +165,7 @@ class Posterior(Record):
         """The record as plain JSON data; what nothing is known of is None."""
         data = super().to_dict()
         if not self.possible:
-            data |= dict.fromkeys(key for key in data if key not in self.KEYS[:6])
+            data |= dict.fromkeys(key for key in data if key not in self.KEYS[:7])
         return data
 
     def density(self, quantity: str) -> tuple[FloatArray, FloatArray]:

@@ -8,7 +8,7 @@ from archinfer.inference.posterior import Posterior
 from archinfer.record import Quantiles
 from archinfer.report import document as doc
 from archinfer.units import plain_number
-from archinfer.words import SIZES, compact
+from archinfer.words import SIZES, capital, compact
 
 STEPS_TITLE = "What each observation taught: 90 % ranges, their width as a factor, and bits"
 STEPS = ("after", "total", "active", "layers", "bits")
@@ -23,7 +23,7 @@ SHOWN = 3
 def blocks(posterior: Posterior) -> Iterator[doc.Block]:
     """Prior, nodes, and the posterior after each piece in turn; nothing where one speed is all."""
     if posterior.contradictions and not posterior.possible:
-        lines = [f"Either {c.text}." for c in posterior.contradictions]
+        lines = [f"{capital(c.text)}." for c in posterior.contradictions]
         yield doc.Items(lines, "What would have to be wrong", doc.ALL)
     if not posterior.steps:
         return
