@@ -86,7 +86,8 @@ def test_solve_emit_predict(attention: str, tmp_path: Path) -> None:
         config = json.loads(Path(path).read_text())
         assert config["max_position_embeddings"] == 131_072
         assert config[MARK]["predict"] in Path(readme).read_text()
-    same = ["--nodes", "88", "--set", "link.latency=3 us", "--context", "16k", "--format", "json"]
+    same = ["--nodes", "88", "--set", "link.latency=3 us", "--context", "16k", "--format", "json",
+            "--speculation", "1:3", "--software", "usual"]  # fmt: skip
     found = run("predict", *paths, *same)
     assert found.returncode == 0, found.stderr
     for design, row, path in zip(printed, json.loads(found.stdout)["results"], paths, strict=True):
