@@ -55,11 +55,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from archinfer import units
 from archinfer.fitting import serving
-from archinfer.fitting.profile import yaml_text
 from archinfer.fitting.serving import Accuracy, Compared, ServingRow
 from archinfer.forward.evaluate import workload_of
 from archinfer.hardware.figures import SOFTWARE_TIMES, key_of
 from archinfer.hardware.profile import Hardware
+from archinfer.hardware.text import yaml_text
 from archinfer.models.shape import FloatArray
 from archinfer.physics.decode import decode_time
 from archinfer.physics.mapping import Placement

@@ -13,9 +13,9 @@ from archinfer.calibration.fit import CONSTANTS, SMALL
 from archinfer.calibration.moe.linear import SHARED
 from archinfer.calibration.threads import blas_threads, cores
 from archinfer.files import Document
-from archinfer.fitting.profile import quantity, rounded, yaml_text
 from archinfer.hardware.profile import Hardware
 from archinfer.hardware.reading import profile_of
+from archinfer.hardware.text import quantity, rounded, yaml_text
 from archinfer.models.shape import FloatArray
 from archinfer.record import Record
 

@@ -19,7 +19,7 @@ from archinfer.calibration.design import prefill_configs
 from archinfer.calibration.measure import PREFILL, Progress, Settings, silent
 from archinfer.calibration.moe.config import MoEConfig
 from archinfer.calibration.moe.decoder import PASS_TOKENS
-from archinfer.fitting.profile import rounded
+from archinfer.hardware.text import rounded
 from archinfer.physics.workload import Traffic, flops
 from archinfer.record import Record
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from archinfer.errors import FileError
-from archinfer.fitting.profile import rounded
 from archinfer.hardware.figures import Figure
 from archinfer.hardware.reading import read_profile
+from archinfer.hardware.text import rounded
 from archinfer.models.family import COUNTED_KINDS
 from archinfer.record import Record
 from archinfer.solver.question import Question

@@ -8,19 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import yaml
 
-from archinfer import files, units
+from archinfer import files
 from archinfer.errors import InputError
 from archinfer.fitting.cases import Case
 from archinfer.fitting.fit import Fit
 from archinfer.hardware.figures import KEYS
 from archinfer.hardware.reading import with_borrowed
+from archinfer.hardware.text import quantity, rounded, yaml_text
 from archinfer.models.shape import Number
 from archinfer.physics.decode import decode_time
 from archinfer.physics.speculation import speculative_time
-
-_DIGITS = 4
 
 
 def gain_range(fit: Fit, cases: Sequence[Case]) -> tuple[float, float] | None:
@@ -148,42 +146,7 @@ def _error_and_gain(fit: Fit, cases: Sequence[Case], made: str) -> dict[str, Any
     return entries
 
 
-def rounded(value: float, digits: int = 3) -> float:
-    """A number with so many digits."""
-    return float(f"{value:.{digits}g}")
-
-
-def quantity(value: float, dimension: str, digits: int = _DIGITS) -> str | float:
-    """A figure as a profile states it: with its unit, or a number."""
-    if dimension == "number":
-        return rounded(value, digits)
-    return units.format_quantity(value, dimension, digits=digits)
-
-
-def yaml_text(header: str, data: Mapping[str, Any]) -> str:
-    """A profile file: comment lines, then the data."""
-    body: str = yaml.dump(
-        dict(data),
-        Dumper=_Dumper,
-        sort_keys=False,
-        width=96,
-        allow_unicode=True,
-        default_flow_style=None,
-    )
-    return header + body
-
-
 _HEADER = (
     "# Every figure: value with unit, source; log_sd is the standard deviation of its natural "
     "logarithm.\n"
 )
-
-
-class _Dumper(yaml.SafeDumper):
-    """Short lists of numbers on one line, everything else in block style."""
-
-    def represent_mapping(self, tag: Any, mapping: Any, flow_style: Any = None) -> Any:
-        return super().represent_mapping(tag, mapping, flow_style=False)
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
