@@ -31,7 +31,7 @@ from archinfer.physics.deployment import Deployment
 from archinfer.report import calibrate as measured
 from archinfer.report import solve as told
 from archinfer.report import validation as published_speeds
-from archinfer.report.findings import plain_name
+from archinfer.report.ends import plain_name
 from archinfer.report.html import to_page
 from archinfer.report.markup import VOID, Markup, el, join
 from archinfer.report.predict import document
@@ -199,14 +199,11 @@ def test_target_page_says_what_is_pinned_by_what() -> None:
     page = Reader(text)
     shown = " ".join(text for _, text in page.texts)
     assert "Which models fit" in page.words("h1")[0]
-    sentence = next(t for t in page.words("p") if t.startswith("Feasible: up to"))
-    assert "(capacity)" in sentence
     for interval in found.ranges.values():
         for bound in (interval.low, interval.high):
             assert f"{plain_name(bound.by)} " in shown
     assert "pinned from above by physics" in shown
     assert "not pinned by the hardware or the speed" in shown
-    assert "A predicted speed is right within a factor of" in shown
     assert "the speed hardly changes" in shown
     _, same, _ = found.sensitivity[0].tokens_per_s
     assert f"As is: {same:,.0f}, times {750 / same:.2f} accepted tokens a pass = 750" in shown
@@ -239,47 +236,30 @@ def lead(text: str) -> dict[str, str]:
     return {label: unescape(words) for label, words in found}
 
 
-def test_a_target_page_opens_with_what_is_pinned_and_what_is_not() -> None:
+def test_a_target_page_opens_with_the_answer() -> None:
     found = _target()
     told = lead(solve_page(found))
-    known = kinds(found.question)
-    ends = {drawn(found, name, side, known) for name in found.ranges for side in ("low", "high")}
-    labels = {"physics": "Pinned by physics",
-              "within habits": "Drawn by physics within habits of design",
-              "habit": "Drawn by habits of design only"}  # fmt: skip
-    assert {"physics", "habit"} <= ends
-    assert list(told) == [
-        *(label for by, label in labels.items() if by in ends),
-        "Not told by the speed", "How sure",
-    ]  # fmt: skip
+    assert list(told) == ["The largest", "At most", "The speed hardly tells", "How sure"]
     total = found.ranges["total_params"].high
     assert (total.by, compact(total.value)) == ("capacity", "6.26T")
-    assert told["Pinned by physics"] == "At most 6.26T total parameters (capacity)."
-    assert "at most 126 layers (depth)" in told["Drawn by habits of design only"]
-    assert told["Not told by the speed"] == "Twice the total parameters change the speed by 0 %."
-    assert "layers" not in told["Not told by the speed"]
+    assert told["At most"].startswith("6.26T total (capacity), or ")
+    assert told["At most"].endswith("or 126 layers (depth)")
+    assert told["The speed hardly tells"] == "total (0 % if doubled)"
     p05, _, p95 = found.architectures[0].speed
-    assert f"within a factor of {(p95 / p05 / 3.0) ** 0.5:.2g} either way" in told["How sure"]
+    assert f"speeds within x {(p95 / p05 / 3.0) ** 0.5:.2g} (90 %)" in told["How sure"]
 
 
 def test_an_observed_page_opens_with_what_is_likely() -> None:
     found = _observed()
     told = lead(solve_page(found))
-    assert next(iter(told)) == "Most likely"
+    assert list(told) == ["Most likely", "With 90 %", "Told", "How sure"]
     for name, m in found.posterior.marginals.items():
-        # One architecture of the likeliest hump, in that hump's ranges.
         assert compact(getattr(found.posterior.most_likely, name)) in told["Most likely"]
-        if not m.given:
-            own = getattr(found.posterior.modes[0], name)
-            assert f"({compact(own.p05)} to {compact(own.p95)})" in told["Most likely"]
-        by_nodes = m.identified and not m.given and m.nodes_bits > m.speed_bits
-        loose = not m.identified and not m.given
-        words = {"total_params": "otal parameters", "active_params": "ctive parameters",
-                 "layers": "ayers", "nodes": "odes"}[name]  # fmt: skip
-        assert (words in told.get("Not told by the speed", "")) >= (by_nodes or loose)
-        if name in ("total_params", "active_params") and not m.given:
-            factor = f"{(m.p95 / m.p05) ** 0.5:.2g}"
-            assert f"{factor} ({name[:5]}" in told["How sure"]
+        if name != "nodes":
+            word = {"total_params": "total", "active_params": "active"}.get(name, name)
+            assert f"{word} {compact(m.p05)} to {compact(m.p95)}" in told["With 90 %"]
+            assert (word in told["Told"]) == (not m.given)
+            assert f"{(m.p95 / m.p05) ** 0.5:.2g} ({word})" in told["How sure"]
 
 
 def test_an_end_is_physics_only_where_it_stays_without_habits() -> None:
@@ -293,7 +273,7 @@ def test_an_end_is_physics_only_where_it_stays_without_habits() -> None:
         "layers": (free.slices.layers.min(), free.slices.layers.max()),
         "nodes": (88.0, 88.0),
     }
-    told = lead(solve_page(found))
+    shown = " ".join(text for _, text in Reader(solve_page(found)).texts)
     seen = set()
     for name, interval in found.ranges.items():
         for side, end, other in zip(
@@ -305,24 +285,22 @@ def test_an_end_is_physics_only_where_it_stays_without_habits() -> None:
                 assert other == pytest.approx(end.value, rel=0.02)
             if by == "within habits":
                 assert other != pytest.approx(end.value, rel=0.02)
-                words = f"without habits {compact(other)}"
-                assert words in told["Drawn by physics within habits of design"]
+                assert f"({compact(other)} without habits)" in shown
             if by == "habit":
                 assert set(kinds_of(end.by, known)) == {"habit"}
     active = found.ranges["active_params"].high
     assert active.by == "speed"
     assert drawn(found, "active_params", "high", known) == "within habits"
     assert {"within habits", "habit"} <= seen
-    assert "not faster" not in told["Drawn by habits of design only"]
 
 
 def test_without_habits_every_end_is_physics() -> None:
     found = answer(Question(WSE3, habits=None, layers=(40, 88)), 0)
-    told = lead(solve_page(found))
-    assert "At most 6.26T total parameters (capacity)" in told["Pinned by physics"]
-    assert not [label for label in told if "habits" in label]
+    assert lead(solve_page(found))["At most"].startswith("6.26T total (capacity)")
+    known = kinds(found.question)
     # The floor of the search is no law of nature.
-    assert "search floor" not in told["Pinned by physics"]
+    ends = {drawn(found, name, side, known) for name in found.ranges for side in ("low", "high")}
+    assert ends == {"physics", ""}
 
 
 def test_a_question_that_gives_everything_still_says_how_sure() -> None:
@@ -332,8 +310,8 @@ def test_a_question_that_gives_everything_still_says_how_sure() -> None:
     found = replace(answer(question, 0), posterior=infer(question))
     assert not found.architectures
     told = lead(solve_page(found))
-    assert re.search(r"predicted speed is right within a factor of 1\.\d", told["How sure"])
-    assert "beyond the range" not in told["Most likely"]
+    assert "120B active, 100 layers" in told["Most likely"]
+    assert "1 (total), 1 (active), 1 (layers)" in told["How sure"]
     assert found.posterior.marginals["nodes"].given
     assert "by the nodes" not in solve_page(found)
 

@@ -7,7 +7,6 @@ import pytest
 
 from archinfer import infer, solve
 from archinfer.errors import InputError
-from archinfer.report.document import plain
 from archinfer.report.verdict import verdict
 from tests.cli import run
 
@@ -39,7 +38,7 @@ def test_a_solve_is_short(
 def test_the_numbers_of_the_example_belong_together() -> None:
     """What is named as the largest model is feasible with all of its numbers at once."""
     found = solve()
-    example, at_most, *_ = (plain(item) for item in verdict(found).items)
+    example, at_most, *_ = (text for _, text in verdict(found).items)
     largest = max(found.architectures, key=lambda d: d.total_params)
     assert largest.feasible and "6.21T total, 275B active, 88 layers in nvfp4" in example
     assert " total (capacity), or 1.01T active (speed), or 126 layers" in at_most

@@ -146,7 +146,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """What to take away, at the top of a page."""
+    """What to take away, at the top."""
 
     sentences: Sequence[str]
     items: Sequence[tuple[str, str]] = ()

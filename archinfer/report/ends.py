@@ -6,11 +6,67 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from archinfer.inference.posterior import Marginal
 from archinfer.report import document as doc
-from archinfer.report.findings import WITHIN, given_words, identified_words, plain_name
 from archinfer.solver.answer import SEARCHED, Answer
 from archinfer.solver.drawn import drawn, free_end, kinds, kinds_of
+from archinfer.solver.question import Question
 from archinfer.solver.region import Bound
+from archinfer.units import plain_number
 from archinfer.words import QUANTITIES, compact
+
+NEARLY = 0.8
+"""Share of the nodes asked for from which those in use are nearly all of them."""
+
+SHORT_NAMES = {"definition": "total = active"}
+WITHIN = "within habits"
+_PLAIN = {"speed (not faster)": "not faster than observed"}
+
+
+def plain_name(by: str) -> str:
+    """What draws an end, as a reader may take it."""
+    for name, words in _PLAIN.items():
+        by = by.replace(name, words)
+    return by
+
+
+def end_name(answer: Answer, name: str, side: str) -> str:
+    """What draws an end of a range, with its kind where it is of one."""
+    by: str = getattr(answer.ranges[name], side).by
+    known = kinds(answer.question)
+    found = kinds_of(by, known)
+    if drawn(answer, name, side, known) == WITHIN and "habit" not in found:
+        return f"{plain_name(by)} ({WITHIN})"
+    # Of several together the names alone fill the height.
+    if len(found) > 1:
+        return plain_name(by)
+    kind = f" ({found[0]})" if found else ""
+    return f"{SHORT_NAMES.get(by, plain_name(by))}{kind}"
+
+
+PINNED, NARROWED = 2.0, 5.0
+"""Ratio of the ends of a 90 % interval below which a quantity counts as pinned, as narrowed."""
+
+
+def known_words(question: Question, name: str, marginal: Marginal) -> str:
+    """What is known of a quantity that the question states or the evidence may identify."""
+    if not marginal.given:
+        return identified_words(marginal)
+    if name != "nodes":
+        return "given by you"
+    asked = question.nodes[1]
+    if marginal.p05 >= asked:
+        return "as asked"
+    return "nearly as asked" if marginal.p50 >= NEARLY * asked else "fewer than asked"
+
+
+def identified_words(marginal: Marginal) -> str:
+    """Whether the evidence identifies a quantity that was not given: how far, and which does."""
+    if not marginal.identified:
+        return "not identified"
+    width = marginal.p95 / marginal.p05
+    by = "nodes" if marginal.nodes_bits > marginal.speed_bits else "speed"
+    how = "pinned" if width < PINNED else "narrowed" if width < NARROWED else "identified"
+    return f"{how} within x {plain_number(width, 2)} by the {by}"
+
 
 CAPTION = "Ranges are exact: each end is where the constraint beside it stops holding"
 LIKELY = (
@@ -76,10 +132,11 @@ def _verdict(answer: Answer, name: str, known: dict[str, str], m: Marginal | Non
     """Whether the evidence pins the quantity."""
     if m is None:
         return _without_posterior(answer, name, known)
+    told = known_words(answer.question, name, m)
     if m.given:
-        return given_words(answer.question, name, m)
+        return told
     style = "yes" if m.identified else "no"
-    return doc.Span(identified_words(m), style), f" ({m.information_bits:.1f} bits learnt)"
+    return doc.Span(told, style), f" ({m.information_bits:.1f} bits learnt)"
 
 
 def _without_posterior(answer: Answer, name: str, known: dict[str, str]) -> doc.Words:

@@ -20,6 +20,10 @@ def _block(block: doc.Block) -> Iterator[str]:
         case doc.Paragraph():
             text = _words(block.words)
             yield f"**{text}**" if block.style == "strong" else text
+        case doc.Lead():
+            yield from (f"**{sentence}**" for sentence in block.sentences)
+            if block.items:
+                yield "\n".join(f"- **{label}:** {text}" for label, text in block.items)
         case doc.Items():
             if block.title:
                 yield f"**{block.title}**"

@@ -10,7 +10,7 @@ import numpy as np
 from archinfer.inference.posterior import Posterior
 from archinfer.models.shape import FloatArray
 from archinfer.report import chart
-from archinfer.report.findings import end_name
+from archinfer.report.ends import end_name
 from archinfer.report.shading import stepped
 from archinfer.solver.answer import Answer
 

@@ -12,7 +12,7 @@ from archinfer.inference.operations import operations
 from archinfer.inference.posterior import Marginal, Posterior
 from archinfer.inference.statistics import quantiles
 from archinfer.report import document as doc
-from archinfer.report.findings import identified_words
+from archinfer.report.ends import identified_words
 from archinfer.report.posterior_chart import posterior_panels
 from archinfer.units import plain_number
 from archinfer.words import QUANTITIES_IN_USE, SIZES, compact, counted, percent, span

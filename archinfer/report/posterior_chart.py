@@ -8,7 +8,7 @@ from archinfer.inference.posterior import Marginal, Posterior
 from archinfer.inference.statistics import quantiles
 from archinfer.models.shape import FloatArray
 from archinfer.report import chart
-from archinfer.report.findings import verdict
+from archinfer.report.ends import known_words
 from archinfer.report.shading import extent
 from archinfer.words import QUANTITIES_IN_USE, compact
 
@@ -44,7 +44,7 @@ def _panel(posterior: Posterior, name: str, m: Marginal, legend: bool) -> chart.
         chart.Points([m.p50], [106 * peak], "blue", "circle", "median and 90 %",
                x_ends=([m.p05], [m.p95])),
     )  # fmt: skip
-    quantity, words = QUANTITIES_IN_USE[name], verdict(posterior.question, name, m)
+    quantity, words = QUANTITIES_IN_USE[name], known_words(posterior.question, name, m)
     return chart.Panel(
         f"{quantity}: {words}",
         f"90 % between {compact(m.p05)} and {compact(m.p95)}, median {compact(m.p50)}; "

@@ -12,7 +12,7 @@ from archinfer.asking import OPEN
 from archinfer.models import catalogue
 from archinfer.models.shape import FloatArray
 from archinfer.report import chart
-from archinfer.report.findings import SHORT_NAMES, WITHIN, end_name, plain_name
+from archinfer.report.ends import SHORT_NAMES, WITHIN, end_name, plain_name
 from archinfer.report.shading import clipped, density_cells, speed_cells, union
 from archinfer.solver.answer import Answer
 from archinfer.solver.drawn import kinds

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from archinfer.errors import InputError
 from archinfer.report import document as doc
 from archinfer.report import evidence
-from archinfer.report import findings as told
 from archinfer.report import posterior as taught
 from archinfer.report.architectures import architectures, one_pass
 from archinfer.report.assumptions import assumptions, headline
@@ -63,10 +62,8 @@ def document(answer: Answer) -> doc.Document:
 def _infeasible(answer: Answer) -> Iterator[doc.Block]:
     conflict = answer.conflict
     assert conflict is not None
-    text = f"Nothing is feasible: {conflict.text}."
     ways = [(doc.Span(" and ".join(r.constraints)), f": {r.text}") for r in conflict.relaxations]
-    yield doc.Paragraph(text, "strong", doc.SCREEN | doc.MARKDOWN)
-    yield doc.Lead([text])
+    yield doc.Lead([f"Nothing is feasible: {conflict.text}."], where=doc.ALL)
     yield doc.Section("What would open it", [doc.Items(ways, where=doc.ALL)] if ways else [])
     yield from near_miss(answer)
     yield from _variants(answer)
@@ -75,9 +72,6 @@ def _infeasible(answer: Answer) -> Iterator[doc.Block]:
 
 def _feasible(answer: Answer) -> Iterator[doc.Block]:
     yield verdict(answer)
-    yield doc.Later(
-        lambda: [doc.Lead([_sentence(answer)], told.findings(answer, kinds(answer.question)))]
-    )
     yield from _variants(answer)
     yield from _left_open(answer)
     observed = answer.posterior is not None
@@ -111,16 +105,6 @@ def _taught(answer: Answer) -> Iterator[doc.Block]:
             *evidence.blocks(answer.posterior),
         ]
         yield doc.Section("What the observation taught", blocks)
-
-
-def _sentence(answer: Answer) -> str:
-    """The answer in one sentence."""
-    total, active = answer.ranges["total_params"].high, answer.ranges["active_params"].high
-    layers = answer.ranges["layers"]
-    sizes = at_most(total.value, active.value, (total.by, active.by))
-    return (
-        f"Feasible: up to {sizes}, {layers.low.value:.0f} to {counted(layers.high.value, 'layer')}."
-    )
 
 
 def _variants(answer: Answer) -> Iterator[doc.Block]:

@@ -73,6 +73,11 @@ def print_document(document: doc.Document, explain: bool = False) -> None:
         match block:
             case doc.Paragraph():
                 console.print(_text(block.words, block.style), soft_wrap=block.whole)
+            case doc.Lead():
+                for sentence in block.sentences:
+                    console.print(_text(sentence, "strong"))
+                for label, text in block.items:
+                    console.print(_text((doc.Span(f"{label}:"), f" {text}")))
             case doc.Items():
                 _items(console, block)
             case doc.Pairs():

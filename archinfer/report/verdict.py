@@ -10,25 +10,19 @@ import numpy as np
 from archinfer.inference.posterior import Marginal, Posterior
 from archinfer.report import document as doc
 from archinfer.report.claim import percent
-from archinfer.report.findings import plain_name
+from archinfer.report.ends import plain_name
 from archinfer.solver.answer import Answer
 from archinfer.solver.drawn import reads, speed_spread
 from archinfer.units import plain_number
 from archinfer.words import SIZES, change, compact, counted, listed, span
 
 
-def verdict(answer: Answer) -> doc.Items:
+def verdict(answer: Answer) -> doc.Lead:
     """What fits as one example, the ranges and what draws them, what is not told, how surely."""
     posterior = answer.posterior
     if posterior is not None and posterior.possible:
-        told = _observed(answer, posterior)
-    else:
-        told = _target(answer)
-    return doc.Items(
-        [(doc.Span(f"{label}:"), f" {text}") for label, text in told],
-        where=doc.SCREEN | doc.MARKDOWN,
-        bullet="",
-    )
+        return doc.Lead([], list(_observed(answer, posterior)), doc.ALL)
+    return doc.Lead([], list(_target(answer)), doc.ALL)
 
 
 def at_most(total: float, active: float, by: tuple[str, str] = ("", "")) -> str:
@@ -52,7 +46,7 @@ def _target(answer: Answer) -> Iterator[tuple[str, str]]:
     if loose:
         told = [f"{SIZES[row.quantity]} ({change(row.elasticity)} if doubled)" for row in loose]
         yield "The speed hardly tells", listed(told)
-    yield "How sure", accuracy(answer)
+    yield "How sure", _accuracy(answer)
 
 
 def _largest(answer: Answer) -> str:
@@ -82,7 +76,7 @@ def _model(total: float, active: float, layers: float, weights: str) -> str:
     return f"{sizes}, {counted(layers, 'layer')} in {weights}"
 
 
-def accuracy(answer: Answer) -> str:
+def _accuracy(answer: Answer) -> str:
     """How uncertain a predicted speed is, and why."""
     low, high = answer.question.speculation
     text = f"speeds within x {speed_spread(answer):.2g} (90 %)"
