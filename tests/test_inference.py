@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from archinfer import solve
 from archinfer.errors import InputError, UnknownNameError
-from archinfer.hardware.profile import Hardware
+from archinfer.hardware.profile import Hardware, SoftwareFactor
 from archinfer.inference.batch import QUANTITIES
 from archinfer.inference.comparison import compare_with
 from archinfer.inference.facts import FACTS
@@ -514,7 +514,7 @@ class TestSoftware:
 
     @pytest.mark.parametrize(("factor", "speed"), [(1.0, 400.0), (10.0, 4000.0)])
     def test_a_reference_tells_which_software_ran_both(self, factor: float, speed: float) -> None:
-        known = replace(Hardware.load("b200"), software=(("quick", 0.05, 0.0),))
+        known = replace(Hardware.load("b200"), software=(SoftwareFactor("quick", 0.05, 0.0),))
         question = self.gpus(hardware=known, tokens_per_s=800.0)
         name = "usual" if factor == 1.0 else "quick"
         reference = load_model("gpt-oss-120b").shape("nvfp4")
