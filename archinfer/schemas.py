@@ -1,8 +1,8 @@
 """JSON Schemas of the files that archinfer reads and of the JSON that its commands print.
 
-File formats come from the models that validate them. The models of outputs stand here; the tests
-hold them against what the commands print, key by key. Keys stay; new ones may be added, so a
-reader must ignore keys that it does not know.
+File formats come from the models that validate them, those of outputs from the records that are
+printed; the tests hold them against what the commands print, key by key. Keys stay; new ones may
+be added, so a reader must ignore keys that it does not know.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from archinfer.api.evidence import EvidenceFile
 from archinfer.calibration.calibrate import Calibration
@@ -21,7 +21,7 @@ from archinfer.checks.results import Report
 from archinfer.checks.schema import CheckFile
 from archinfer.errors import UnknownNameError
 from archinfer.fitting.observations import ObservationFile
-from archinfer.fitting.validation import PublishedSpeed
+from archinfer.fitting.validation import Validation
 from archinfer.forward.compare import HardwareComparison
 from archinfer.forward.deployments import Pareto
 from archinfer.forward.prediction import Predictions
@@ -50,109 +50,6 @@ class Solution(Answer):
     def what_would_narrow(self) -> tuple[Narrowing, ...]:
         """by how much further facts would narrow each quantity; empty without an observed speed"""
         return ()
-
-
-class ErrorSummary(BaseModel):
-    """Of |ratio - 1| on the larger side: exp(|ln ratio|) - 1; null without rows."""
-
-    median_abs_error: float | None
-    worst_abs_error: float | None
-
-
-class CoverageSummary(ErrorSummary):
-    """Errors, and how often intervals hold the observed speed."""
-
-    coverage50: float | None = Field(description="share of rows inside the 50 % interval")
-    coverage90: float | None = Field(description="share of rows inside the 90 % interval")
-
-
-class FitErrors(BaseModel):
-    """How well constants meet the rows that they were fitted to."""
-
-    rows: float
-    rms_error: float
-    worst_error: float
-
-
-class TransferRow(BaseModel):
-    """One published speed, predicted by constants of another machine."""
-
-    id: str
-    observed: float
-    predicted: float
-    error: float
-
-
-class TransferOutput(BaseModel):
-    """Constants fitted on one machine and put on another without a refit."""
-
-    source: str = Field(alias="from", description="profile whose rows were fitted")
-    target: str = Field(alias="to")
-    fitted_on: int = Field(description="rows")
-    constants: dict[str, float]
-    rows: list[TransferRow]
-    worst_abs_error: float
-
-
-class InverseQuantity(BaseModel):
-    """The true value and what was inferred; quantiles are missing where nothing was possible."""
-
-    truth: float
-    inside50: bool
-    inside90: bool
-    p05: float | None = None
-    p25: float | None = None
-    p50: float | None = None
-    p75: float | None = None
-    p95: float | None = None
-    ratio90: float | None = Field(default=None, description="p95 / p05")
-    information_bits: float | None = None
-
-
-class InverseRow(BaseModel):
-    """One published speed and what it says of the architecture behind it."""
-
-    id: str
-    tokens_per_s: float
-    nodes: int | None = Field(description="null: not published")
-    software: str | None = Field(description="known to have run; null: not known")
-    possible: bool
-    ess: float
-    total_params: InverseQuantity
-    active_params: InverseQuantity
-    layers: InverseQuantity
-
-
-class ByQuantity(BaseModel):
-    """One number for each quantity of an architecture; null without rows."""
-
-    total_params: float | None
-    active_params: float | None
-    layers: float | None
-
-
-class InverseOutput(BaseModel):
-    """From each speed back to the architecture; null without rows."""
-
-    rows: list[InverseRow]
-    models: int = Field(description="architectures among the rows")
-    coverage50: ByQuantity = Field(description="share of rows inside the 50 % interval")
-    coverage90: ByQuantity = Field(description="share of rows inside the 90 % interval")
-    coverage50_by_model: ByQuantity = Field(description="mean over models of their rows' share")
-    coverage90_by_model: ByQuantity = Field(description="mean over models of their rows' share")
-    median_width: ByQuantity = Field(description="median of p95 / p05")
-
-
-class ValidateOutput(BaseModel):
-    """`archinfer validate --format json`."""
-
-    method: str = Field(description="how the rows were predicted")
-    rows: tuple[PublishedSpeed, ...]
-    summary: CoverageSummary
-    baselines: dict[Literal["roofline", "constant_per_layer"], ErrorSummary]
-    fit: dict[str, FitErrors] = Field(description="the fit to all rows, by profile")
-    transfer: TransferOutput | None
-    inverse: InverseOutput | None = Field(description="null with --no-inverse")
 
 
 def _hardware_file() -> dict[str, Any]:
@@ -236,7 +133,7 @@ OUTPUTS = {
     "models-show": Output("models show MODEL", DescribedModel),
     "models-list": Output("models list", list[ListedModel]),
     "calibrate": Output("calibrate", Calibration),
-    "validate": Output("validate", ValidateOutput),
+    "validate": Output("validate", Validation),
     "hardware-show": Output("hardware show NAME", Hardware),
     "hardware-list": Output("hardware list", list[ListedHardware]),
     "check-output": Output("check FILE...", Report),

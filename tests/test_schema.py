@@ -220,7 +220,7 @@ def test_parts_of_validate_obey_their_schema() -> None:
     found = validate_inverse(cases, samples=512)
     assert [row["possible"] for row in found["rows"]] == [True, True, False]
     schema = closed(json_schema("validate"))
-    for name, part in (("TransferOutput", moved), ("InverseOutput", found)):
+    for name, part in (("Transfer", moved), ("Inverse", found)):
         value = json.loads(json.dumps(plain(part)))
         assert faults({"$ref": f"#/$defs/{name}", "$defs": schema["$defs"]}, value) == []
 

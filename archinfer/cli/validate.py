@@ -14,6 +14,7 @@ from archinfer.cli.output import (
     PlotOption,
     ReportOption,
     check_targets,
+    say,
     show,
     warn,
 )
@@ -80,33 +81,23 @@ def _serving(output: Format, report: str | None, floor: float) -> None:
 
 def _below(found: Validation, floor: float, inverse_floor: float | None, named: str) -> bool:
     """Whether a coverage is below its floor; says which."""
-    from archinfer.fitting.validation import below_floor, coverage_floor
-
-    failed = False
+    failed, least = [], f"the floor of {100 * floor:.0f} %"
     if not found.counted:
-        failed = floor > 0.0
-        warn(f"{named}: no row counts, so nothing is held against the floor of {100 * floor:.0f} %")
-    elif not coverage_floor(found.summary, floor):
-        failed = True
+        warn(f"{named}: no row counts, so nothing is held against {least}")
+    elif found.below_floor(floor):
         covered = found.summary["coverage90"] or 0.0
-        typer.echo(
-            f"the 90 % intervals cover {100 * covered:.0f} % of the rows, less than the floor "
-            f"of {100 * floor:.0f} %",
-            err=True,
+        failed.append(
+            f"the 90 % intervals cover {100 * covered:.0f} % of the rows, less than {least}"
         )
     if inverse_floor is not None and found.inverse is not None:
+        least = f"the floor of {100 * inverse_floor:.0f} %"
         if not found.inverse["rows"] and inverse_floor > 0.0:
-            failed = True
-            typer.echo(
-                "inverse: no row enters it, so nothing is held against the floor of "
-                f"{100 * inverse_floor:.0f} %",
-                err=True,
-            )
-        for quantity, held in below_floor(found.inverse, inverse_floor).items():
-            failed = True
-            typer.echo(
-                f"inverse: the 90 % intervals of {quantity} hold the truth in {100 * held:.0f} % "
-                f"of the rows, less than the floor of {100 * inverse_floor:.0f} %",
-                err=True,
-            )
-    return failed
+            failed.append(f"inverse: no row enters it, so nothing is held against {least}")
+        failed += [
+            f"inverse: the 90 % intervals of {quantity} hold the truth in {100 * held:.0f} % of "
+            f"the rows, less than {least}"
+            for quantity, held in found.inverse_below(inverse_floor).items()
+        ]
+    for message in failed:
+        say(message)
+    return bool(failed) or (not found.counted and floor > 0.0)

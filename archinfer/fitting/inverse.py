@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from archinfer.asking import Range
 from archinfer.hardware.profile import Hardware
@@ -22,11 +23,67 @@ from archinfer.inference.prior import (
     same_shape,
 )
 from archinfer.models.shape import ModelShape
+from archinfer.record import As, Described
 from archinfer.solver.question import Question, nodes_unknown
 
 QUANTITIES = ("total_params", "active_params", "layers")
 SPECULATIVE_LOW = 1.2
 """Fewest tokens per pass, net of drafting, of a service known to speculate."""
+
+
+class InverseQuantity(TypedDict):
+    """The true value and what was inferred; quantiles are missing where nothing was possible."""
+
+    truth: float
+    inside50: bool
+    inside90: bool
+    p05: NotRequired[float]
+    p25: NotRequired[float]
+    p50: NotRequired[float]
+    p75: NotRequired[float]
+    p95: NotRequired[float]
+    ratio90: NotRequired[Annotated[float, Described("p95 / p05")]]
+    information_bits: NotRequired[float]
+
+
+class InverseRow(TypedDict):
+    """One published speed and what it says of the architecture behind it."""
+
+    id: str
+    tokens_per_s: float
+    nodes: Annotated[int | None, Described("null: not published")]
+    software: Annotated[str | None, Described("known to have run; null: not known")]
+    possible: bool
+    ess: float
+    total_params: InverseQuantity
+    active_params: InverseQuantity
+    layers: InverseQuantity
+
+
+class ThreeNumbers(TypedDict):
+    """One number for each quantity of an architecture; null without rows."""
+
+    total_params: float | None
+    active_params: float | None
+    layers: float | None
+
+
+ByQuantity: TypeAlias = Annotated[dict[str, float | None], As(ThreeNumbers)]
+
+
+class Inverse(TypedDict):
+    """From each speed back to the architecture; null without rows.
+
+    A row with no possible model counts as outside of every interval.
+    """
+
+    rows: list[InverseRow]
+    models: Annotated[int, Described("architectures among the rows")]
+    coverage50: Annotated[ByQuantity, Described("share of rows inside the 50 % interval")]
+    coverage90: Annotated[ByQuantity, Described("share of rows inside the 90 % interval")]
+    coverage50_by_model: Annotated[ByQuantity, Described("mean over models of their rows' share")]
+    coverage90_by_model: Annotated[ByQuantity, Described("mean over models of their rows' share")]
+    median_width: Annotated[ByQuantity, Described("median of p95 / p05")]
 
 
 @dataclass(frozen=True)
@@ -85,7 +142,7 @@ def validate_inverse(
     catalogue: Sequence[Features] | None = None,
     samples: int = 16_384,
     seed: int = 0,
-) -> dict[str, Any]:
+) -> Inverse:
     """Intervals of total, active and layers from each speed (and nodes) alone, with the truth.
 
     Args:
@@ -93,13 +150,6 @@ def validate_inverse(
         catalogue: features that the prior is fitted to, each case's own model left out;
             None: those of the shipped catalogue.
         samples, seed: of `infer`.
-
-    Returns:
-        JSON-ready: `rows` (id, truth, quantiles, inside50, inside90 and ratio90 by quantity, ess,
-        possible), `models` (architectures among the rows), `coverage50`, `coverage90` (share of
-        rows; a row with no possible model counts as outside), `coverage50_by_model`,
-        `coverage90_by_model` (mean over models of the share of their rows) and `median_width`
-        (median p95 / p05) by quantity; null without rows.
     """
     if catalogue is None:
         catalogue = catalogue_features()
@@ -109,31 +159,30 @@ def validate_inverse(
     for row in rows:
         models.setdefault(tuple(row[q]["truth"] for q in QUANTITIES), []).append(row)
 
-    def share(key: str, quantity: str) -> float | None:
-        return float(np.mean([r[quantity][key] for r in rows])) if rows else None
+    def by_quantity(each: Callable[[str], list[Any]], centre: Any = np.mean) -> Any:
+        found = ((q, each(q)) for q in QUANTITIES)
+        return {q: float(centre(values)) if values else None for q, values in found}
 
-    def by_model(key: str, quantity: str) -> float | None:
-        shares = [np.mean([r[quantity][key] for r in own]) for own in models.values()]
-        return float(np.mean(shares)) if shares else None
+    def share(key: str) -> Any:
+        return by_quantity(lambda q: [r[q][key] for r in rows])
 
-    def width(quantity: str) -> float | None:
-        widths = [r[quantity]["ratio90"] for r in rows if r["possible"]]
-        return float(np.median(widths)) if widths else None
+    def by_model(key: str) -> Any:
+        return by_quantity(lambda q: [np.mean([r[q][key] for r in m]) for m in models.values()])
 
     return {
         "rows": rows,
         "models": len(models),
-        "coverage50": {q: share("inside50", q) for q in QUANTITIES},
-        "coverage90": {q: share("inside90", q) for q in QUANTITIES},
-        "coverage50_by_model": {q: by_model("inside50", q) for q in QUANTITIES},
-        "coverage90_by_model": {q: by_model("inside90", q) for q in QUANTITIES},
-        "median_width": {q: width(q) for q in QUANTITIES},
+        "coverage50": share("inside50"),
+        "coverage90": share("inside90"),
+        "coverage50_by_model": by_model("inside50"),
+        "coverage90_by_model": by_model("inside90"),
+        "median_width": by_quantity(
+            lambda q: [r[q]["ratio90"] for r in rows if r["possible"]], np.median
+        ),
     }
 
 
-def _row(
-    case: InverseCase, catalogue: Sequence[Features], samples: int, seed: int
-) -> dict[str, Any]:
+def _row(case: InverseCase, catalogue: Sequence[Features], samples: int, seed: int) -> Any:
     posterior = infer(
         case.question(),
         samples,
@@ -141,11 +190,6 @@ def _row(
         prior=prior_without(case.shape, catalogue),
         law=case.hardware.speculation if case.law == "profile" else case.law,
     )
-    truth = {
-        "total_params": float(case.shape.total_params),
-        "active_params": float(case.shape.active_params),
-        "layers": float(case.shape.layers),
-    }
     row: dict[str, Any] = {
         "id": case.id,
         "tokens_per_s": case.tokens_per_s,
@@ -154,20 +198,17 @@ def _row(
         "possible": posterior.possible,
         "ess": posterior.ess,
     }
-    for quantity, true in truth.items():
+    for quantity in QUANTITIES:
+        true = float(getattr(case.shape, quantity))
         entry: dict[str, Any] = {"truth": true, "inside50": False, "inside90": False}
         if posterior.possible:
-            p05, p25, p50, p75, p95 = (float(v) for v in posterior.quantiles(quantity))
+            p05, p25, p50, p75, p95 = map(float, posterior.quantiles(quantity))
             entry |= {
-                "p05": p05,
-                "p25": p25,
-                "p50": p50,
-                "p75": p75,
-                "p95": p95,
+                "p05": p05, "p25": p25, "p50": p50, "p75": p75, "p95": p95,
                 "inside50": p25 <= true <= p75,
                 "inside90": p05 <= true <= p95,
                 "ratio90": p95 / p05,
                 "information_bits": posterior.marginals[quantity].information_bits,
-            }
+            }  # fmt: skip
         row[quantity] = entry
     return row

@@ -7,26 +7,28 @@ rows are predicted from the shipped constants instead, and nothing is fitted to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from archinfer.fitting.cases import Case, prepare_all
 from archinfer.fitting.fit import Fit, FitModel, fit_rows, quantiles, without_model
-from archinfer.fitting.inverse import InverseCase
+from archinfer.fitting.inverse import ByQuantity, Inverse, InverseCase
 from archinfer.fitting.observations import Observation
 from archinfer.fitting.prior import fit_prior
 from archinfer.fitting.shipped import shipped_fit
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.modes import Levels
 from archinfer.physics.roofline import roofline_tokens_per_s
-from archinfer.record import As, Record
+from archinfer.record import As, Described, Record
 
 DRAWS = 8_000
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-BASELINES = ("roofline", "constant_per_layer")
+Baseline: TypeAlias = Literal["roofline", "constant_per_layer"]
+BASELINES: Final = get_args(Baseline)
 
 
 def error(observed: float, predicted: float) -> float:
@@ -79,29 +81,78 @@ class PublishedSpeed(Record):
         return self.predicted[low] <= self.observed <= self.predicted[high]
 
 
+class ErrorSummary(TypedDict):
+    """Of |ratio - 1| on the larger side: exp(|ln ratio|) - 1; null without rows."""
+
+    median_abs_error: float | None
+    worst_abs_error: float | None
+
+
+class CoverageSummary(ErrorSummary):
+    """Errors, and how often intervals hold the observed speed."""
+
+    coverage50: Annotated[float | None, Described("share of rows inside the 50 % interval")]
+    coverage90: Annotated[float | None, Described("share of rows inside the 90 % interval")]
+
+
+class FitErrors(TypedDict):
+    """How well constants meet the rows that they were fitted to."""
+
+    rows: float
+    rms_error: float
+    worst_error: float
+
+
+class TransferRow(TypedDict):
+    """One published speed, predicted by constants of another machine."""
+
+    id: str
+    observed: float
+    predicted: float
+    error: float
+
+
+Transfer = TypedDict(
+    "Transfer",
+    {
+        "from": Annotated[str, Described("profile whose rows were fitted")],
+        "to": str,
+        "fitted_on": Annotated[int, Described("rows")],
+        "constants": dict[str, float],
+        "rows": list[TransferRow],
+        "worst_abs_error": float,
+    },
+)
+"""Constants fitted on one machine and put on another without a refit."""
+
+
 @dataclass(frozen=True)
-class Validation:
-    """Predictions with what else was looked at."""
+class Validation(Record):
+    """Published speeds against predictions that have not seen them."""
+
+    KEYS = (
+        "method", "rows=predictions", "summary", "baselines", "fit=fits", "transfer", "inverse",
+    )  # fmt: skip
 
     method: str
-    """How the rows were predicted, in words."""
+    """how the rows were predicted"""
     predictions: list[PublishedSpeed]
-    fits: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Rms and worst error, by profile, of the rows that its constants were fitted to."""
-    transfer: dict[str, Any] | None = None
-    """See `transfer`; None where nothing is to be transferred."""
-    inverse: dict[str, Any] | None = None
-    """From each speed back to the architecture; None where it was not asked for."""
+    fits: dict[str, FitErrors] = field(default_factory=dict)
+    """the fit to all rows, by profile"""
+    transfer: Transfer | None = None
+    """null: nothing is to be transferred"""
+    inverse: Inverse | None = None
+    """null with --no-inverse"""
 
     @property
-    def summary(self) -> dict[str, float | None]:
-        """Median and worst error, share of rows inside the 50 % and 90 % intervals."""
+    def summary(self) -> CoverageSummary:
+        """Of the rows that are counted."""
         counted = self.counted
-        return _summary(
-            [p.error for p in counted],
-            [p.inside("p25", "p75") for p in counted],
-            [p.inside("p05", "p95") for p in counted],
-        )
+        return {
+            **_errors([p.error for p in counted]),
+            "coverage50": _mean([p.inside("p25", "p75") for p in counted]),
+            "coverage90": _mean([p.inside("p05", "p95") for p in counted]),
+        }
 
     @property
     def counted(self) -> list[PublishedSpeed]:
@@ -109,44 +160,39 @@ class Validation:
         return [p for p in self.predictions if p.counted]
 
     @property
-    def baselines(self) -> dict[str, dict[str, float | None]]:
-        """Median and worst error of each baseline on the same rows."""
-        out: dict[str, dict[str, float | None]] = {}
-        for name in BASELINES:
-            errors = [
-                error(p.observed, p.baselines[name]) for p in self.counted if name in p.baselines
-            ]
-            summary = _summary(errors, [], [])
-            out[name] = {k: summary[k] for k in ("median_abs_error", "worst_abs_error")}
-        return out
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+    def baselines(self) -> Annotated[dict[str, ErrorSummary], As(dict[Baseline, ErrorSummary])]:
+        """Of each baseline on the same rows."""
         return {
-            "method": self.method,
-            "rows": [p.to_dict() for p in self.predictions],
-            "summary": self.summary,
-            "baselines": self.baselines,
-            "fit": self.fits,
-            "transfer": self.transfer,
-            "inverse": self.inverse,
+            name: _errors(
+                [error(p.observed, p.baselines[name]) for p in self.counted if name in p.baselines]
+            )
+            for name in BASELINES
         }
 
+    def below_floor(self, floor: float) -> bool:
+        """Whether the 90 % intervals cover less than `floor` of the rows; no rows cover nothing."""
+        return (self.summary["coverage90"] or 0.0) < floor
 
-def _summary(
-    errors: Sequence[float], inside50: Sequence[bool], inside90: Sequence[bool]
-) -> dict[str, float | None]:
+    def inverse_below(self, floor: float) -> dict[str, float]:
+        """Quantities whose 90 % intervals hold the truth in fewer than `floor` of the rows."""
+        held: ByQuantity = {} if self.inverse is None else self.inverse["coverage90"]
+        return {q: c for q, c in held.items() if c is not None and c < floor}
+
+
+def _errors(errors: Sequence[float]) -> ErrorSummary:
     return {
         "median_abs_error": float(np.median(errors)) if errors else None,
-        "worst_abs_error": float(max(errors)) if errors else None,
-        "coverage50": float(np.mean(inside50)) if inside50 else None,
-        "coverage90": float(np.mean(inside90)) if inside90 else None,
+        "worst_abs_error": max(errors, default=None),
     }
+
+
+def _mean(inside: Sequence[bool]) -> float | None:
+    return float(np.mean(inside)) if inside else None
 
 
 def leave_one_out(
     hardware: Hardware, rows: Sequence[Observation], draws: int = DRAWS, seed: int = 0
-) -> tuple[list[PublishedSpeed], dict[str, float], list[tuple[Case, Fit]]]:
+) -> tuple[list[PublishedSpeed], FitErrors, list[tuple[Case, Fit]]]:
     """Predicts each row of one profile by a fit without its model.
 
     Args:
@@ -174,7 +220,7 @@ def leave_one_out(
         predictions.append(_prediction(fit, case, known, draws, seed))
         used.append((case, fit))
     residuals = everything.residuals(cases)
-    quality = {
+    quality: FitErrors = {
         "rows": float(len(cases)),
         "rms_error": float(np.sqrt(np.mean(residuals**2))) if len(cases) else 0.0,
         "worst_error": float(np.expm1(np.abs(residuals).max())) if len(cases) else 0.0,
@@ -257,9 +303,7 @@ def _constant_per_layer(case: Case, known: Sequence[Case]) -> float:
     return float(np.exp(log_rate) / case.shape.layers)
 
 
-def transfer(
-    source: Hardware, target: Hardware, rows: Sequence[Observation]
-) -> dict[str, Any] | None:
+def transfer(source: Hardware, target: Hardware, rows: Sequence[Observation]) -> Transfer | None:
     """Constants fitted on one machine, put on another without a refit.
 
     Args:
@@ -269,7 +313,6 @@ def transfer(
         rows: observations of both.
 
     Returns:
-        `fitted_on`, `constants`, `rows` (id, observed, predicted, error), `worst_abs_error`;
         None without rows to predict.
     """
     own = [r for r in rows if r.profile == source.name and r.fitted]
@@ -286,8 +329,7 @@ def transfer(
     centre = {name: float(np.exp(mean)) for name, (mean, _) in prior.constants.items()}
     hardware = target.with_constants(centre | carried)
     model = FitModel.of(hardware, [], prior)
-    out: list[dict[str, Any]] = []
-    errors: list[float] = []
+    out: list[TransferRow] = []
     for case in prepare_all(plain, hardware):
         theta = model.mean.copy()
         for name, value in carried.items():
@@ -295,17 +337,15 @@ def transfer(
         centre_log = model.components(theta[None, :], case)[0]
         speed = float(np.exp(centre_log[0, 0]))
         observed = case.row.tokens_per_s
-        errors.append(error(observed, speed))
-        out.append(
-            {"id": case.row.id, "observed": observed, "predicted": speed, "error": errors[-1]}
-        )
+        missed = error(observed, speed)
+        out.append({"id": case.row.id, "observed": observed, "predicted": speed, "error": missed})
     return {
         "from": source.name,
         "to": target.name,
         "fitted_on": len(own),
         "constants": carried,
         "rows": out,
-        "worst_abs_error": max(errors),
+        "worst_abs_error": max(row["error"] for row in out),
     }
 
 
@@ -338,13 +378,3 @@ def inverse_cases(used: Iterable[tuple[Case, Fit]]) -> list[InverseCase]:
             )
         )
     return out
-
-
-def coverage_floor(summary: Mapping[str, float | None], floor: float) -> bool:
-    """Whether the 90 % intervals cover at least `floor` of the rows; no rows cover nothing."""
-    return (summary["coverage90"] or 0.0) >= floor
-
-
-def below_floor(inverse: Mapping[str, Any], floor: float) -> dict[str, float]:
-    """Quantities whose 90 % intervals hold the truth in fewer than `floor` of the rows."""
-    return {q: c for q, c in inverse["coverage90"].items() if c is not None and c < floor}

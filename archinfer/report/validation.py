@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from archinfer.fitting.validation import PublishedSpeed, Validation
+from archinfer.fitting.inverse import Inverse
+from archinfer.fitting.validation import PublishedSpeed, Transfer, Validation
 from archinfer.report import document as doc
 from archinfer.report.measured import validate_chart
 from archinfer.words import QUANTITIES, compact, span
@@ -157,7 +158,7 @@ def lines(found: Validation) -> list[str]:
     return out
 
 
-def _transfer(t: dict[str, Any]) -> str:
+def _transfer(t: Transfer) -> str:
     speeds = ", ".join(
         f"{r['id']} {r['predicted']:,.0f} for {r['observed']:,.0f}" for r in t["rows"]
     )
@@ -167,7 +168,7 @@ def _transfer(t: dict[str, Any]) -> str:
     )
 
 
-def _inverse(inverse: dict[str, Any]) -> list[str]:
+def _inverse(inverse: Inverse) -> list[str]:
     models, rows = inverse["models"], len(inverse["rows"])
     out = [
         "inverse, from each speed (and nodes, where published) alone: "
