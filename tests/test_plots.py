@@ -411,7 +411,7 @@ def test_wrong_files_are_one_clear_line(tmp_path, monkeypatch, capsys) -> None:
         assert (done.code, done.out) == (2, "")
         assert words in done.err
         assert done.err.count("\n") == 1
-    monkeypatch.setattr("archinfer.report.plots.find_spec", lambda name: None)
+    monkeypatch.setattr("archinfer.cli.output.find_spec", lambda name: None)
     done = cli.run(capsys, "solve", "--plot", str(tmp_path / "x.png"))
     assert done.code == 2
     assert "pip install 'archinfer[plot]'" in done.err

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 
-from archinfer.cli.fit import fit as fit_command
-from archinfer.cli.validate import validate as validate_command
-from archinfer.errors import InputError
 from archinfer.fitting.cases import prepare_all
 from archinfer.fitting.inverse import validate_inverse
 from archinfer.fitting.observations import load, usable
@@ -30,6 +25,7 @@ from archinfer.fitting.validation import (
 from archinfer.hardware.profile import Hardware
 from archinfer.models.catalogue import load as load_model
 from archinfer.report.validation import csv_rows, lines
+from tests.cli import run
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -88,15 +84,8 @@ def wse2() -> Validation:
 
 
 def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    app = typer.Typer(pretty_exceptions_enable=False)
-    app.command()(fit_command)
-    app.command()(validate_command)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["archinfer", *arguments])
-        with pytest.raises(SystemExit) as stopped:
-            app()
-    printed = capsys.readouterr()
-    return int(stopped.value.code or 0), printed.out, printed.err
+    done = run(capsys, *arguments)
+    return done.code, done.out, done.err
 
 
 def test_error_is_taken_on_the_larger_side() -> None:
@@ -336,20 +325,16 @@ def test_inverse_below_its_floor_is_exit_code_one(
     assert "1 row of 1 model\n" in out and "p95 / p05 none" in out
 
 
-def test_floor_of_the_inverse_needs_the_inverse() -> None:
-    app = typer.Typer(pretty_exceptions_enable=False)
-    app.command()(validate_command)
-    with pytest.raises(InputError, match="--inverse-floor needs the inverse"):
-        app(["--no-inverse", "--inverse-floor", "0.5"], standalone_mode=False)
+def test_floor_of_the_inverse_needs_the_inverse(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = _run(capsys, "validate", "--no-inverse", "--inverse-floor", "0.5")
+    assert code == 2 and "--inverse-floor needs the inverse" in err
 
 
 def test_wrong_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "rows.yaml"
     path.write_text(TEST_ROWS.replace("batch:", "bach:", 1), encoding="utf-8")
-    app = typer.Typer(pretty_exceptions_enable=False)
-    app.command()(validate_command)
-    with pytest.raises(InputError, match=r"rows\.yaml:7: unknown key 'bach'; did you mean 'batch'"):
-        app(["--test", str(path)], standalone_mode=False)
+    code, _, err = _run(capsys, "validate", "--test", str(path))
+    assert code == 2 and "rows.yaml:7: unknown key 'bach'; did you mean 'batch'" in err
 
 
 def test_fit_command_saves_a_profile_that_loads(

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from archinfer.cli.options import takes
-from archinfer.cli.output import Format, FormatOption, PlotOption, ReportOption
+from archinfer.cli.output import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from archinfer.forward.deployments import Pareto
 
 
-@takes("compare")
 def compare(
     asked: dict[str, Any],
     models: Annotated[
@@ -28,10 +26,7 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    plot: PlotOption = None,
-    report_file: ReportOption = None,
-    output: FormatOption = Format.table,
-) -> None:
+) -> Answer:
     """Compare hardware: speed for one user, nodes, what binds, power, and the speed ceiling.
 
     The ceiling is the fastest that any number of such nodes could go, and the term of a token's
@@ -42,13 +37,12 @@ def compare(
     from archinfer.api.planning import pareto
     from archinfer.api.serving import compare as compare_models
     from archinfer.api.serving import models_of
-    from archinfer.cli.output import Answer, check_targets, show, warn
+    from archinfer.cli.output import warn
     from archinfer.forward.compare import HardwareComparison
     from archinfer.question import options
     from archinfer.report import compare as report
     from archinfer.report.pareto import pareto_chart
 
-    check_targets(plot, report_file)
     wanted = models_of(models, asked)
     given = asked | dict.fromkeys(("total", "active", "layers"))
     target = given.pop("target")
@@ -65,13 +59,12 @@ def compare(
     def drawn() -> Pareto:
         return (plans or (planned(wanted[0]),))[0]
 
-    answer = Answer(
-        lambda: report.document(entries, plans, drawn),
-        lambda: HardwareComparison(tuple(entries), plans),
-        lambda: report.csv_rows(entries),
-        lambda: pareto_chart(drawn()),
+    return Answer(
+        HardwareComparison(tuple(entries), plans),
+        lambda _: report.document(entries, plans, drawn),
+        lambda _: report.csv_rows(entries),
+        lambda _: pareto_chart(drawn()),
     )
-    show(answer, output, plot=plot, report=report_file)
 
 
 def _warnings(wanted: Sequence[Model], entries: Sequence[Entry]) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from archinfer.cli.options import takes
 from archinfer.cli.output import say, warn
 from archinfer.cli.progress import waiting
 
@@ -12,7 +11,6 @@ if TYPE_CHECKING:
     from archinfer.fitting.observations import Observation
 
 
-@takes("fit")
 def fit(asked: dict[str, Any]) -> None:
     """Fit a profile's unknown constants to published speeds, with their uncertainty."""
     from archinfer.fitting.fit import fit_rows

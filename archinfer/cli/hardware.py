@@ -33,7 +33,7 @@ def list_profiles(output: FormatOption = Every.table) -> None:
     names = [ListedHardware(profile) for profile in profiles]
     records = [plain(name) for name in names]
     rows = flatten(records, tuple(records[0]))
-    show_answer(Answer(lambda: list_document(profiles), lambda: names, lambda: rows), output)
+    show_answer(Answer(names, lambda _: list_document(profiles), lambda _: rows), output)
 
 
 @app.command()
@@ -45,8 +45,7 @@ def show(
     from archinfer.hardware.profile import Hardware
     from archinfer.report.hardware import show_document
 
-    hardware = Hardware.load(name)
-    show_answer(Answer(lambda: show_document(hardware), lambda: hardware), output)
+    show_answer(Answer(Hardware.load(name), show_document), output)
 
 
 @app.command()

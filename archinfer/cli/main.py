@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from archinfer.cli import (
     calibrate,
@@ -27,7 +30,24 @@ from archinfer.cli import (
 COLUMNS_LEAST = 20
 """Narrowest window that is believed: some programs say 0 where they do not know."""
 
+
+class Commands(TyperGroup):
+    """Makes the options of a command when it is called, and of no other."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The name, the command and the words that are left."""
+        name, command, left = super().resolve_command(ctx, args)
+        if name in FUNCTIONS:
+            from archinfer.cli.options import with_options
+
+            alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+            alone.command(name)(with_options(name, FUNCTIONS[name]))
+            command = typer.main.get_command(alone)
+        return name, command, left
+
+
 app = typer.Typer(
+    cls=Commands,
     name="archinfer",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -42,13 +62,25 @@ app = typer.Typer(
         "2 wrong input."
     ),
 )
-app.command("solve")(solve.solve)
-app.command("predict")(predict.predict)
-app.command("compare")(compare.compare)
-app.command("pareto")(pareto.pareto)
-app.command("fit")(fit.fit)
-app.command("calibrate")(calibrate.calibrate)
-app.command("validate")(validate.validate)
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "solve": solve.solve,
+    "predict": predict.predict,
+    "compare": compare.compare,
+    "pareto": pareto.pareto,
+    "fit": fit.fit,
+    "calibrate": calibrate.calibrate,
+    "validate": validate.validate,
+}
+"""Commands whose options stand in the table of what can be asked."""
+
+
+def _not_built() -> None:
+    """In the place of a command that is only listed."""
+
+
+for name, function in FUNCTIONS.items():
+    app.command(name, help=inspect.getdoc(function))(_not_built)
 app.command("check")(check.check)
 app.command("evidence")(evidence.evidence)
 app.command("schema")(schema.schema)

@@ -23,8 +23,7 @@ def list_models(output: FormatOption = Format.table) -> None:
     from archinfer.report.models import list_document
 
     rows = [listed(name).to_dict() for name in catalogue.names()]
-    answer = Answer(lambda: list_document(rows), lambda: rows, lambda: flatten(rows, list(rows[0])))
-    show_answer(answer, output)
+    show_answer(Answer(rows, list_document, lambda _: flatten(rows, list(rows[0]))), output)
 
 
 @app.command("families")
@@ -35,7 +34,7 @@ def list_families(output: FormatOption = Format.table) -> None:
 
     names = list(known_families())
     rows = [("model_type",), *((name,) for name in names)]
-    show_answer(Answer(lambda: families_document(names), lambda: names, lambda: rows), output)
+    show_answer(Answer(names, families_document, lambda _: rows), output)
 
 
 @app.command()
@@ -67,9 +66,5 @@ def show(
     facts = described(architecture, record, form).to_dict()
     for message in facts["warnings"]:
         warn(message)
-    answer = Answer(
-        lambda: show_document(facts),
-        lambda: facts,
-        lambda: [("figure", "value"), *figures(facts)],
-    )
-    show_answer(answer, output)
+    rows = [("figure", "value"), *figures(facts)]
+    show_answer(Answer(facts, show_document, lambda _: rows), output)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
 import re
@@ -13,6 +12,15 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from archinfer.asking import Ask, Use
+from archinfer.cli.output import (
+    Answer,
+    Format,
+    FormatOption,
+    PlotOption,
+    ReportOption,
+    check_targets,
+    show,
+)
 from archinfer.errors import FileError, InputError
 from archinfer.question import ASKS, options
 
@@ -20,37 +28,51 @@ _MANY = list[str] | None
 TYPES: dict[str, Any] = {"flag": bool, "switch": bool, "pairs": _MANY, "several": _MANY}
 """Types of options that are not texts."""
 
+SHOWN: dict[str, tuple[Any, Any]] = {
+    "plot": (PlotOption, None),
+    "report": (ReportOption, None),
+    "form": (FormatOption, Format.table),
+}
+"""Options of every command that returns an answer, with their defaults."""
 
-def takes(command: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorator: gives a command every option that `command` takes in the table.
+
+def with_options(command: str, function: Callable[..., Answer | None]) -> Callable[..., None]:
+    """The command with every option that it takes in the table.
 
     The function gets the texts of those options as its first argument, by name, and its own
-    parameters after it. Messages that begin with the name of one name the option instead.
+    parameters after it; the answer that it returns goes where --plot, --report and --format say.
+    Messages that begin with the name of an entry name the option instead.
     """
     table = options(command)
+    hints = get_type_hints(function, include_extras=True)
+    own = list(inspect.signature(function).parameters.values())[1:]
+    parameters = [_parameter(name, ask, use) for name, (ask, use) in table.items()]
+    parameters += [p.replace(annotation=hints[p.name], kind=p.KEYWORD_ONLY) for p in own]
+    if hints["return"] is Answer:
+        parameters += [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
+            )
+            for name, (kind, default) in SHOWN.items()
+        ]
 
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        hints = get_type_hints(function, include_extras=True)
-        own = list(inspect.signature(function).parameters.values())[1:]
-        parameters = [_parameter(name, ask, use) for name, (ask, use) in table.items()]
-        parameters += [p.replace(annotation=hints[p.name], kind=p.KEYWORD_ONLY) for p in own]
+    def called(**given: Any) -> None:
+        asked = {name: given.pop(name) for name in table}
+        form, plot, report = (given.pop(name, None) for name in ("form", "plot", "report"))
+        try:
+            check_targets(plot, report)
+            answer = function(asked, **given)
+            if answer is not None:
+                show(answer, form, plot, report)
+        except FileError:
+            raise
+        except InputError as error:
+            raise InputError(_as_options(str(error))) from None
 
-        @functools.wraps(function)
-        def called(**given: Any) -> None:
-            asked = {name: given.pop(name) for name in table}
-            try:
-                function(asked, **given)
-            except FileError:
-                raise
-            except InputError as error:
-                raise InputError(_as_options(str(error))) from None
-
-        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        called.__annotations__ = {p.name: p.annotation for p in parameters}
-        del called.__wrapped__
-        return called
-
-    return decorate
+    called.__doc__ = function.__doc__
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {p.name: p.annotation for p in parameters}
+    return called
 
 
 def _parameter(name: str, ask: Ask, use: Use) -> inspect.Parameter:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from archinfer.errors import printable
+from archinfer.errors import InputError, printable
 
 if TYPE_CHECKING:
     from archinfer.report.chart import Chart
@@ -44,49 +46,54 @@ ReportOption = Annotated[
 ]
 
 
+ENDINGS = {
+    "--plot": (".png, .svg or .pdf", (".png", ".svg", ".pdf")),
+    "--report": (".html", (".html", ".htm")),
+}
+"""How files of an option may end, in words and in fact."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command found, in every form that may be asked; each is made when it is."""
+    """What a command found, and what makes of it every form that may be asked, when it is."""
 
-    document: Callable[[], Document]
-    """For people: terminal, Markdown, HTML page."""
-    record: Callable[[], Any]
-    """For JSON: plain values, or a record that turns itself into them."""
-    rows: Callable[[], Sequence[Sequence[Any]]] = tuple
-    """For CSV, headings first."""
-    chart: Callable[[], Chart] | None = None
-    """For --plot; None where there is nothing to draw."""
+    found: Any
+    """for JSON: plain values, or a record that turns itself into them"""
+    document: Callable[[Any], Document]
+    """for people: terminal, Markdown, HTML page"""
+    rows: Callable[[Any], Sequence[Sequence[Any]]] = tuple
+    """for CSV, headings first"""
+    chart: Callable[[Any], Chart] | None = None
+    """for --plot; None where there is nothing to draw"""
+    explain: bool = False
+    """with what --explain adds to the table"""
+    code: int = 0
+    """with which the command exits"""
 
 
-def show(
-    answer: Answer,
-    output: str,
-    *,
-    explain: bool = False,
-    plot: str | None = None,
-    report: str | None = None,
-) -> None:
-    """Write the files asked for, then the answer on standard output.
+def show(answer: Answer, form: str, plot: str | None = None, report: str | None = None) -> None:
+    """Write the files asked for, then the answer on standard output, and exit if it says so.
 
     Args:
         answer: what was found.
-        output: table, json, csv or markdown.
-        explain: with what --explain adds to the table.
+        form: table, json, csv or markdown.
         plot, report: files, None where not asked for.
     """
     write_files(answer, plot, report)
-    if output == "json":
-        print_json(answer.record())
-    elif output == "csv":
-        print_csv(answer.rows())
-    elif output == "markdown":
+    if form == "json":
+        print_json(answer.found)
+    elif form == "csv":
+        print_csv(answer.rows(answer.found))
+    elif form == "markdown":
         from archinfer.report.markdown import to_markdown
 
-        typer.echo(to_markdown(answer.document()))
+        typer.echo(to_markdown(answer.document(answer.found)))
     else:
         from archinfer.report.terminal import print_document
 
-        print_document(answer.document(), explain)
+        print_document(answer.document(answer.found), answer.explain)
+    if answer.code:
+        raise typer.Exit(answer.code)
 
 
 def check_targets(plot: str | None, report: str | None) -> None:
@@ -95,19 +102,18 @@ def check_targets(plot: str | None, report: str | None) -> None:
     Raises:
         InputError: an unknown suffix, a missing folder, no matplotlib.
     """
-    if plot is not None:
-        from archinfer.report.plots import check
+    for option, path in (("--plot", plot), ("--report", report)):
+        if path is not None:
+            from archinfer.writing import check_target
 
-        check(plot)
-    if report is not None:
-        import os
-
-        from archinfer.errors import InputError
-        from archinfer.writing import check_target
-
-        if os.path.splitext(report)[1].lower() not in (".html", ".htm"):
-            raise InputError(f"--report: expected a file ending in .html, found {report!r}")
-        check_target("--report", report)
+            wanted, endings = ENDINGS[option]
+            if os.path.splitext(path)[1].lower() not in endings:
+                raise InputError(f"{option}: expected a file ending in {wanted}, found {path!r}")
+            check_target(option, path)
+    if plot is not None and find_spec("matplotlib") is None:
+        raise InputError(
+            "--plot needs matplotlib: pip install 'archinfer[plot]', or '.[plot]' in a checkout"
+        )
 
 
 def write_files(answer: Answer, plot: str | None, report: str | None) -> None:
@@ -117,14 +123,14 @@ def write_files(answer: Answer, plot: str | None, report: str | None) -> None:
     elif plot is not None and answer.chart is not None:
         from archinfer.report.plots import save
 
-        save(answer.chart(), plot)
+        save(answer.chart(answer.found), plot)
         say(f"wrote {plot}")
     if report is not None:
         from archinfer.report.html import to_page
         from archinfer.writing import write
 
         command = printable(shlex.join(["archinfer", *sys.argv[1:]]))
-        write(report, to_page(answer.document(), command).encode())
+        write(report, to_page(answer.document(answer.found), command).encode())
         say(f"wrote {report}")
 
 

@@ -6,11 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from archinfer.cli.options import takes
-from archinfer.cli.output import Format, FormatOption, PlotOption, ReportOption
+from archinfer.cli.output import Answer
 
 
-@takes("pareto")
 def pareto(
     asked: dict[str, Any],
     model: Annotated[
@@ -24,10 +22,7 @@ def pareto(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show every deployment of the fronts.")
     ] = False,
-    plot: PlotOption = None,
-    report_file: ReportOption = None,
-    form: FormatOption = Format.table,
-) -> None:
+) -> Answer:
     """Find the cheapest deployment that meets a target, and draw speed against throughput.
 
     For each machine the deployments that no other beats in both tokens/s of one user and tokens/s
@@ -37,20 +32,14 @@ def pareto(
     """
     from archinfer.api.planning import pareto as plan
     from archinfer.api.serving import models_of
-    from archinfer.cli.output import Answer, check_targets, show, warn
+    from archinfer.cli.output import warn
     from archinfer.models.architecture import Architecture
     from archinfer.report import pareto as report
 
-    check_targets(plot, report_file)
     (wanted,) = models_of(model, asked)
     for warning in wanted.warnings if isinstance(wanted, Architecture) else ():
         warn(f"{wanted.name}: {warning}")
     given = asked if model is None else asked | dict.fromkeys(("total", "active", "layers"))
     found = plan(wanted if model is not None else None, **given)
-    answer = Answer(
-        lambda: report.document(found),
-        lambda: found,
-        lambda: report.csv_rows(found),
-        (lambda: report.pareto_chart(found)) if found.deployments else None,
-    )
-    show(answer, form, explain=explain, plot=plot, report=report_file)
+    chart = report.pareto_chart if found.deployments else None
+    return Answer(found, report.document, report.csv_rows, chart, explain)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from archinfer.cli.options import takes
-from archinfer.cli.output import Format, FormatOption, PlotOption, ReportOption
+from archinfer.cli.output import Answer
 
 if TYPE_CHECKING:
     from archinfer.hardware.profile import Hardware
@@ -18,7 +17,6 @@ NO_TIME = ("memory.capacity", "memory.usable_fraction", "power", "price")
 """Figures that are not set for the sake of a speed."""
 
 
-@takes("predict")
 def predict(
     asked: dict[str, Any],
     models: Annotated[
@@ -33,10 +31,7 @@ def predict(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show bars, and the figures behind the answer.")
     ] = False,
-    plot: PlotOption = None,
-    report_file: ReportOption = None,
-    form: FormatOption = Format.table,
-) -> None:
+) -> Answer:
     """Predict the speed of known models for one user, and say what limits it.
 
     One model gives a page, several a comparison. A model known only by its totals:
@@ -45,12 +40,11 @@ def predict(
     """
     from archinfer.api.serving import loads, served
     from archinfer.api.solving import machine
-    from archinfer.cli.output import Answer, check_targets, show, warn
+    from archinfer.cli.output import warn
     from archinfer.report import predict as report
     from archinfer.report import sweep
     from archinfer.report.predict_chart import predict_chart
 
-    check_targets(plot, report_file)
     profile, overrides = machine(asked["hardware"], asked["set"])
     swept = [(load, served(profile, asked["nodes"], load)) for load in loads(asked)]
     _check_models(models, asked, len(swept))
@@ -61,16 +55,14 @@ def predict(
     rows = rows or [_totals(load, profile, one) for load, one in swept]
     for message in dict.fromkeys(f"{r.name}: {warning}" for r in rows for warning in r.warnings):
         warn(message)
-    many = len(swept) > 1
-    answer = Answer(
-        lambda: (sweep if many else report).document(rows, overrides),
-        lambda: report.record(rows, profile, overrides),
-        lambda: (sweep if many else report).csv_rows(rows),
-        (lambda: (sweep.sweep_chart if many else predict_chart)(rows))
-        if any(row.result.fits for row in rows)
-        else None,
+    told, chart = (sweep, sweep.sweep_chart) if len(swept) > 1 else (report, predict_chart)
+    return Answer(
+        report.record(rows, profile, overrides),
+        lambda _: told.document(rows, overrides),
+        lambda _: told.csv_rows(rows),
+        (lambda _: chart(rows)) if any(row.result.fits for row in rows) else None,
+        explain,
     )
-    show(answer, form, explain=explain, plot=plot, report=report_file)
 
 
 def _check_models(models: list[str] | None, asked: dict[str, Any], loads: int) -> None:

@@ -6,11 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from archinfer.cli.options import takes
-from archinfer.cli.output import Format, FormatOption, PlotOption, ReportOption
+from archinfer.cli.output import Answer, say, warn
 
 
-@takes("solve")
 def solve(
     asked: dict[str, Any],
     emit: Annotated[
@@ -24,17 +22,11 @@ def solve(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the time of one token by term.")
     ] = False,
-    plot: PlotOption = None,
-    report: ReportOption = None,
-    output: FormatOption = Format.table,
-) -> None:
+) -> Answer:
     """Print the architectures that a node count and a speed allow, and what bounds them.
 
     With no options: 750 tokens/s for one user on 88 WSE-3 wafers.
     """
-    from archinfer.cli.output import Answer, check_targets, say, show, warn
-
-    check_targets(plot, report)
     if emit is not None:
         _check_emit(emit, asked["architectures"])
 
@@ -62,13 +54,7 @@ def solve(
             warn(f"nothing is feasible, so there is nothing to write: {emit} was not written")
         for path in write(found.architectures, question, emit):
             say(f"wrote {path}")
-    answer = Answer(
-        lambda: document(found),
-        lambda: found,
-        lambda: csv_rows(found),
-        (lambda: chart(found)) if found.feasible else None,
-    )
-    show(answer, output, explain=explain, plot=plot, report=report)
+    return Answer(found, document, csv_rows, chart if found.feasible else None, explain)
 
 
 def _check_emit(folder: str, architectures: int) -> None:

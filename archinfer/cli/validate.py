@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from archinfer.cli.options import takes
-from archinfer.cli.output import (
-    Answer,
-    Format,
-    FormatOption,
-    PlotOption,
-    ReportOption,
-    check_targets,
-    say,
-    show,
-    warn,
-)
+from archinfer.cli.output import Answer, say, warn
 from archinfer.cli.progress import waiting
 
 if TYPE_CHECKING:
     from archinfer.fitting.validation import Validation
 
 
-@takes("validate")
-def validate(
-    asked: dict[str, Any],
-    plot: PlotOption = None,
-    report: ReportOption = None,
-    output: FormatOption = Format.table,
-) -> None:
+def validate(asked: dict[str, Any]) -> Answer:
     """Predict published speeds, each by a fit without that model, beside naive baselines."""
     from archinfer.api.validating import validation
     from archinfer.errors import InputError
@@ -44,39 +26,28 @@ def validate(
         inverse_floor = ASKS["inverse_floor"].number("inverse_floor", inverse_floor)
         if not asked["inverse"]:
             raise InputError("--inverse-floor needs the inverse: it does not go with --no-inverse")
-    check_targets(plot, report)
     hardware, test = asked["hardware"], asked["test"]
     if asked["serving"]:
-        _serving(output, report, floor)
-        return
+        return _serving(floor)
     with waiting("fitting without each model, and predicting it"):
         found, remarks = validation(hardware, test, asked["observations"], asked["inverse"])
     for message in remarks:
         warn(message)
     subject = f"--hardware {hardware or 'wse-3'}" if test is None else f"--test {test}"
     command = f"archinfer validate {subject} --format markdown"
-    answer = Answer(
-        lambda: document(found, command),
-        lambda: found,
-        lambda: csv_rows(found),
-        lambda: validate_chart(found),
-    )
-    show(answer, output, plot=plot, report=report)
-    if _below(found, floor, inverse_floor, str(test or f"profile {hardware or 'wse-3'}")):
-        raise typer.Exit(1)
+    below = _below(found, floor, inverse_floor, str(test or f"profile {hardware or 'wse-3'}"))
+    told = partial(document, command=command)
+    return Answer(found, told, csv_rows, validate_chart, code=int(below))
 
 
-def _serving(output: Format, report: str | None, floor: float) -> None:
+def _serving(floor: float) -> Answer:
     """Configurations of serving engines against the shipped profiles."""
     from archinfer.fitting.serving import serving_accuracy
     from archinfer.report.serving import csv_rows, document
 
     with waiting("predicting configurations of serving engines"):
         found = serving_accuracy()
-    answer = Answer(lambda: document(found), lambda: found, lambda: csv_rows(found), None)
-    show(answer, output, report=report)
-    if found.all.coverage90 < floor:
-        raise typer.Exit(1)
+    return Answer(found, document, csv_rows, code=int(found.all.coverage90 < floor))
 
 
 def _below(found: Validation, floor: float, inverse_floor: float | None, named: str) -> bool:

@@ -6,12 +6,10 @@ import io
 import math
 import os
 import textwrap
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archinfer.errors import InputError
 from archinfer.report.chart import (
     COLOURS,
     Band,
@@ -26,43 +24,22 @@ from archinfer.report.chart import (
     Points,
     ticks,
 )
-from archinfer.writing import check_target, write
+from archinfer.writing import write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SUFFIXES = (".png", ".svg", ".pdf")
 _MARKERS = {"circle": "o", "square": "s", "cross": "x", "diamond": "D", "triangle": "^"}
 _ROW_INCHES, _SMALL_INCHES, _WIDTH_INCHES = 5.0, 2.6, 13.5
 _HATCH_INK = "#1a1a1a"
-
-
-def check(path: str) -> None:
-    """Refuse, before any work is done, a file that could not be written.
-
-    Raises:
-        InputError: an unknown suffix, a missing folder, or no matplotlib.
-    """
-    suffix = os.path.splitext(path)[1].lower()
-    if suffix not in SUFFIXES:
-        raise InputError(
-            f"--plot: expected a file ending in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, "
-            f"found {path!r}"
-        )
-    check_target("--plot", path)
-    if find_spec("matplotlib") is None:
-        raise InputError(
-            "--plot needs matplotlib: pip install 'archinfer[plot]', or '.[plot]' in a checkout"
-        )
 
 
 def save(chart: Chart, path: str) -> None:
     """Draw `chart` to `path`; its suffix says how.
 
     Raises:
-        InputError: as `check`, or the file cannot be written.
+        InputError: the file cannot be written.
     """
-    check(path)
     import matplotlib
 
     made = figure(chart)
