@@ -82,18 +82,19 @@ class Ask:
     """predict takes several, with commas"""
     also: tuple[str, ...] = ()
     """Further names of its option."""
-    solve: Use | None = None
-    predict: Use | None = None
-    compare: Use | None = None
-    pareto: Use | None = None
-    calibrate: Use | None = None
-    fit: Use | None = None
-    validate: Use | None = None
+    solve: Use | str | None = None
+    """What the command makes of it; a text: its help, where it has no default. So the others."""
+    predict: Use | str | None = None
+    compare: Use | str | None = None
+    pareto: Use | str | None = None
+    calibrate: Use | str | None = None
+    fit: Use | str | None = None
+    validate: Use | str | None = None
 
     def use(self, command: str) -> Use | None:
         """What `command` makes of it; None: it does not take it."""
-        found: Use | None = getattr(self, command)
-        return found
+        found: Use | str | None = getattr(self, command)
+        return Use(found) if isinstance(found, str) else found
 
     def single(self) -> "Ask":
         """The same where one number is asked for, and no range."""

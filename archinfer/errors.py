@@ -69,9 +69,9 @@ class UnknownNameError(InputError):
     ) -> None:
         self.name = name
         self.known = sorted(known)
-        close = _closest(name, self.known, 1 if listing is None else 3)
+        close = closest(name, self.known, 1 if listing is None else 3)
         self.nearest = close[0] if close else None
-        hint = f"; did you mean {_either(close)}?" if close else ""
+        hint = f"; did you mean {either(close)}?" if close else ""
         all_of_them = (
             f"known: {', '.join(self.known)}"
             if listing is None
@@ -91,11 +91,11 @@ def printable(text: str) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name closest to `name`, or None where none is close."""
-    found = _closest(name, known, 1)
+    found = closest(name, known, 1)
     return found[0] if found else None
 
 
-def _closest(name: str, known: Iterable[str], most: int) -> Sequence[str]:
+def closest(name: str, known: Iterable[str], most: int) -> Sequence[str]:
     """Up to `most` known names close to `name`; those that begin with it go before others."""
     lowered = {k.lower(): k for k in known}
     wanted = re.sub(r"[\s_]+", "-", name.strip().lower())
@@ -104,7 +104,7 @@ def _closest(name: str, known: Iterable[str], most: int) -> Sequence[str]:
     return [lowered[k] for k in found]
 
 
-def _either(names: Sequence[str]) -> str:
+def either(names: Sequence[str]) -> str:
     """'a', 'b' or 'c'."""
     *others, last = map(repr, names)
     return f"{', '.join(others)} or {last}" if others else last

@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final
+from typing import Final, NamedTuple
 
 from archinfer.errors import UnitError, shorten
 
@@ -36,8 +35,7 @@ def _units(prefixes: dict[str, float], *names: str, scale: float = 1.0) -> dict[
     return {prefix + name: factor * scale for prefix, factor in prefixes.items() for name in names}
 
 
-@dataclass(frozen=True, slots=True)
-class Dimension:
+class Dimension(NamedTuple):
     """One kind of quantity."""
 
     noun: str
@@ -47,6 +45,11 @@ class Dimension:
     """every accepted unit and its factor to the base unit ("" where a plain number is)"""
     shown: tuple[tuple[float, str], ...]
     """(factor, unit with its space) from small to large, for `format_quantity`"""
+    plausible: tuple[float, float]
+    """Least and most, beside 0, that a figure or a question may name: wider than any machine or
+    model, and narrow enough that what is computed from them stays a number"""
+    base: str = ""
+    """the unit in which `parse` returns it; "" for plain numbers"""
 
 
 def _shown(unit: str, prefixes: str, first: int = 0) -> tuple[tuple[float, str], ...]:
@@ -54,138 +57,96 @@ def _shown(unit: str, prefixes: str, first: int = 0) -> tuple[tuple[float, str],
 
 
 _BYTES: Final = _units(_LARGE | _BINARY, "B")
-_BYTES_PER_S: Final = _units(_LARGE | _BINARY, "B/s", "Bps") | _units(
-    _LARGE | _BINARY, "b/s", "bit/s", "bps", scale=1 / 8
-)
+_BITS_PER_S: Final = _units(_LARGE | _BINARY, "b/s", "bit/s", "bps", scale=1 / 8)
+_BYTES_PER_S: Final = _units(_LARGE | _BINARY, "B/s", "Bps") | _BITS_PER_S
+_OPS: Final = ("FLOP/s", "FLOPs/s", "FLOPS", "OP/s", "OPs/s", "OPS")
 _TOKENS_SHOWN: Final = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "B"), (1e12, "T"))
+_RENT_SHOWN: Final = ((1.0, " USD/h"), (1e3, "k USD/h"), (1e6, "M USD/h"))
+_DOLLARS_SHOWN: Final = ((1.0, " USD"), (1e3, "k USD"), (1e6, "M USD"), (1e9, "B USD"))
+_PLAIN: Final = ((1.0, ""),)
 
 DIMENSIONS: Final[dict[str, Dimension]] = {
-    "bytes": Dimension("a quantity in bytes", ("44 GB", "44 GiB"), _BYTES, _shown("B", " kMGTPE")),
+    "bytes": Dimension(
+        "a quantity in bytes", ("44 GB", "44 GiB"),
+        _BYTES, _shown("B", " kMGTPE"), (1.0, 1e24), "B",
+    ),
     "bytes_per_s": Dimension(
-        "a bandwidth in bytes or bits per second",
-        ("21 PB/s", "1.2 Tb/s"),
-        _BYTES_PER_S,
-        _shown("B/s", " kMGTPE"),
+        "a bandwidth in bytes or bits per second", ("21 PB/s", "1.2 Tb/s"),
+        _BYTES_PER_S, _shown("B/s", " kMGTPE"), (1.0, 1e24), "B/s",
     ),
     "count": Dimension(
-        "a count (k, M, B = billion, T = trillion)", ("2T", "150B"), _COUNT, _TOKENS_SHOWN
+        "a count (k, M, B = billion, T = trillion)", ("2T", "150B"),
+        _COUNT, _TOKENS_SHOWN, (1.0, 1e18),
     ),
-    "whole": Dimension("a whole number", ("8", "88"), _COUNT, _TOKENS_SHOWN),
+    "whole": Dimension("a whole number", ("8", "88"), _COUNT, _TOKENS_SHOWN, (1.0, 1e15)),
     "accepted": Dimension(
-        "a number of accepted tokens a pass", ("1", "2.5"), {"": 1.0}, ((1.0, ""),)
+        "a number of accepted tokens a pass", ("1", "2.5"), {"": 1.0}, _PLAIN, (1e-3, 1e6)
     ),
     "tokens": Dimension(
-        "a number of tokens (128k = 128,000; 128Ki = 131,072)",
-        ("128k", "4096"),
-        _units(_COUNT | _BINARY, "", "tokens", "token"),
-        _TOKENS_SHOWN,
+        "a number of tokens (128k = 128,000; 128Ki = 131,072)", ("128k", "4096"),
+        _units(_COUNT | _BINARY, "", "tokens", "token"), _TOKENS_SHOWN, (1.0, 1e15), "tokens",
     ),
     "seconds": Dimension(
-        "a time", ("3 us", "5 ms"), _units(_SMALL, "s"), _shown("s", "num ", first=-3)
+        "a time", ("3 us", "5 ms"),
+        _units(_SMALL, "s"), _shown("s", "num ", first=-3), (1e-15, 1e6), "s",
     ),
-    "watts": Dimension("a power", ("23 kW", "700 W"), _units(_LARGE, "W"), _shown("W", " kMG")),
+    "watts": Dimension(
+        "a power", ("23 kW", "700 W"), _units(_LARGE, "W"), _shown("W", " kMG"), (1e-6, 1e15), "W"
+    ),
     "hertz": Dimension(
-        "a frequency", ("1.1 GHz", "850 MHz"), _units(_LARGE, "Hz"), _shown("Hz", " kMGT")
+        "a frequency", ("1.1 GHz", "850 MHz"),
+        _units(_LARGE, "Hz"), _shown("Hz", " kMGT"), (1.0, 1e15), "Hz",
     ),
     "flops": Dimension(
-        "a number of floating-point operations",
-        ("2 GFLOP",),
-        _units(_LARGE, "FLOP", "FLOPs"),
-        _shown("FLOP", " kMGTPE"),
+        "a number of floating-point operations", ("2 GFLOP",),
+        _units(_LARGE, "FLOP", "FLOPs"), _shown("FLOP", " kMGTPE"), (1.0, 1e30), "FLOP",
     ),
     "flops_per_s": Dimension(
-        "a rate of operations",
-        ("15.6 PFLOP/s", "624 TOP/s"),
-        _units(_LARGE, "FLOP/s", "FLOPs/s", "FLOPS", "OP/s", "OPs/s", "OPS"),
-        _shown("FLOP/s", " kMGTPE"),
+        "a rate of operations", ("15.6 PFLOP/s", "624 TOP/s"),
+        _units(_LARGE, *_OPS), _shown("FLOP/s", " kMGTPE"), (1.0, 1e27), "FLOP/s",
     ),
     "tokens_per_s": Dimension(
-        "a speed in tokens per second",
-        ("750", "1.8k tokens/s"),
+        "a speed in tokens per second", ("750", "1.8k tokens/s"),
         _units(_COUNT, "", "tokens/s", "token/s", "tok/s"),
-        ((1.0, " tokens/s"), (1e6, "M tokens/s")),
+        ((1.0, " tokens/s"), (1e6, "M tokens/s")), (1e-6, 1e15), "tokens/s",
     ),
     "bits": Dimension(
-        "a number of bits", ("4.5 bits", "8"), {"": 1.0, "bit": 1.0, "bits": 1.0, "b": 1.0},
-        ((1.0, " bits"),),
+        "a number of bits", ("4.5 bits", "8"),
+        {"": 1.0, "bit": 1.0, "bits": 1.0, "b": 1.0}, ((1.0, " bits"),), (1e-3, 1e6), "bits",
     ),
     "cycles": Dimension(
-        "a number of clock cycles", ("5 cycles", "0.81"), {"": 1.0, "cycle": 1.0, "cycles": 1.0},
-        ((1.0, " cycles"),),
+        "a number of clock cycles", ("5 cycles", "0.81"),
+        {"": 1.0, "cycle": 1.0, "cycles": 1.0}, ((1.0, " cycles"),), (1e-6, 1e9), "cycles",
     ),
-    "number": Dimension("a plain number", ("10", "0.5"), {"": 1.0}, ((1.0, ""),)),
-    "ratio": Dimension("a ratio", ("91 %", "0.91"), {"": 1.0, "%": 0.01}, ((0.01, " %"),)),
+    "number": Dimension("a plain number", ("10", "0.5"), {"": 1.0}, _PLAIN, (1e-9, 1e15)),
+    "ratio": Dimension(
+        "a ratio", ("91 %", "0.91"), {"": 1.0, "%": 0.01}, ((0.01, " %"),), (1e-6, 1e6)
+    ),
     "dollars": Dimension(
-        "an amount of dollars",
-        ("2.5M USD", "$30k"),
-        _units(_COUNT, "USD"),
-        ((1.0, " USD"), (1e3, "k USD"), (1e6, "M USD"), (1e9, "B USD")),
+        "an amount of dollars", ("2.5M USD", "$30k"),
+        _units(_COUNT, "USD"), _DOLLARS_SHOWN, (1e-6, 1e15), "USD",
     ),
     "dollars_per_hour": Dimension(
-        "dollars per hour",
-        ("2.5 USD/h", "$2.5/h"),
-        _units(_COUNT, "USD/h", "USD/hour"),
-        ((1.0, " USD/h"), (1e3, "k USD/h"), (1e6, "M USD/h")),
+        "dollars per hour", ("2.5 USD/h", "$2.5/h"),
+        _units(_COUNT, "USD/h", "USD/hour"), _RENT_SHOWN, (1e-6, 1e15), "USD/h",
     ),
     "dollars_per_kwh": Dimension(
-        "a price of energy", ("0.10 USD/kWh",), {"USD/kWh": 1.0}, ((1.0, " USD/kWh"),)
+        "a price of energy", ("0.10 USD/kWh",),
+        {"USD/kWh": 1.0}, ((1.0, " USD/kWh"),), (1e-6, 1e6), "USD/kWh",
     ),
     "years": Dimension(
-        "a time in years", ("4 years",), {"years": 1.0, "year": 1.0}, ((1.0, " years"),)
+        "a time in years", ("4 years",),
+        {"years": 1.0, "year": 1.0}, ((1.0, " years"),), (1e-3, 1e3), "years",
     ),
     "joules_per_byte": Dimension(
-        "an energy per byte", ("95 pJ/B",), {"pJ/B": 1e-12, "nJ/B": 1e-9}, ((1e-12, " pJ/B"),)
+        "an energy per byte", ("95 pJ/B",),
+        {"pJ/B": 1e-12, "nJ/B": 1e-9}, ((1e-12, " pJ/B"),), (1e-18, 1.0), "J/B",
     ),
     "joules_per_flop": Dimension(
-        "an energy per operation", ("0.8 pJ/FLOP",), {"pJ/FLOP": 1e-12}, ((1e-12, " pJ/FLOP"),)
+        "an energy per operation", ("0.8 pJ/FLOP",),
+        {"pJ/FLOP": 1e-12}, ((1e-12, " pJ/FLOP"),), (1e-21, 1.0), "J/FLOP",
     ),
 }  # fmt: skip
-
-_BASE: Final = {
-    "bytes": "B",
-    "bytes_per_s": "B/s",
-    "seconds": "s",
-    "watts": "W",
-    "hertz": "Hz",
-    "flops": "FLOP",
-    "flops_per_s": "FLOP/s",
-    "tokens": "tokens",
-    "tokens_per_s": "tokens/s",
-    "bits": "bits",
-    "cycles": "cycles",
-    "dollars": "USD",
-    "dollars_per_hour": "USD/h",
-    "dollars_per_kwh": "USD/kWh",
-    "years": "years",
-    "joules_per_byte": "J/B",
-    "joules_per_flop": "J/FLOP",
-}
-PLAUSIBLE: Final[dict[str, tuple[float, float]]] = {
-    "bytes": (1.0, 1e24),
-    "bytes_per_s": (1.0, 1e24),
-    "count": (1.0, 1e18),
-    "whole": (1.0, 1e15),
-    "accepted": (1e-3, 1e6),
-    "tokens": (1.0, 1e15),
-    "seconds": (1e-15, 1e6),
-    "watts": (1e-6, 1e15),
-    "hertz": (1.0, 1e15),
-    "flops": (1.0, 1e30),
-    "flops_per_s": (1.0, 1e27),
-    "tokens_per_s": (1e-6, 1e15),
-    "bits": (1e-3, 1e6),
-    "cycles": (1e-6, 1e9),
-    "number": (1e-9, 1e15),
-    "ratio": (1e-6, 1e6),
-    "dollars": (1e-6, 1e15),
-    "dollars_per_hour": (1e-6, 1e15),
-    "dollars_per_kwh": (1e-6, 1e6),
-    "joules_per_byte": (1e-18, 1.0),
-    "joules_per_flop": (1e-21, 1.0),
-    "years": (1e-3, 1e3),
-}
-"""Least and most of each kind of quantity, beside 0, that a figure or a question may name: wider
-than any machine or model, and narrow enough that what is computed from them stays a number."""
 
 _NUMBER: Final = re.compile(r"(\d(?:_?\d)*\.?\d*|\.\d+)(e[+-]?\d{1,4})?", re.IGNORECASE | re.ASCII)
 
@@ -200,11 +161,11 @@ def check_plausible(value: float, dimension: str) -> None:
     """Refuse what no quantity of its kind is; 0 passes, since some may be.
 
     Raises:
-        UnitError: says between which ends of `PLAUSIBLE` it must lie.
+        UnitError: says between which ends it must lie.
     """
-    low, high = PLAUSIBLE[dimension]
-    if value != 0.0 and not low <= value <= high:
-        ends = " and ".join(f"{end:g} {base_unit(dimension)}".strip() for end in (low, high))
+    kind = DIMENSIONS[dimension]
+    if value != 0.0 and not kind.plausible[0] <= value <= kind.plausible[1]:
+        ends = " and ".join(f"{end:g} {kind.base}".strip() for end in kind.plausible)
         raise UnitError(f"expected between {ends}")
 
 
@@ -345,8 +306,3 @@ def plain_number(value: float, digits: int = 3) -> str:
     if 10.0 ** (digits - 1) <= abs(rounded) < 1e12:
         return f"{rounded:,.0f}"
     return f"{rounded:,.{digits}g}"
-
-
-def base_unit(dimension: str) -> str:
-    """The unit in which `parse` returns a dimension; "" for plain numbers."""
-    return _BASE.get(dimension, "")

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from archinfer.errors import UnitError
 from archinfer.units import (
     DIMENSIONS,
-    PLAUSIBLE,
     check_plausible,
     expected,
     format_quantity,
@@ -19,7 +18,7 @@ from archinfer.units import (
 
 @pytest.mark.parametrize("dimension", DIMENSIONS)
 def test_every_kind_of_quantity_has_bounds(dimension: str) -> None:
-    low, high = PLAUSIBLE[dimension]
+    low, high = DIMENSIONS[dimension].plausible
     for value in (0.0, low, high):
         check_plausible(value, dimension)
     for value in (low / 2.0, high * 2.0, 1e300):

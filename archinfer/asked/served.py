@@ -17,39 +17,39 @@ from archinfer.asking import (
 )
 
 
-def _all(text: str, default: Any = None) -> dict[str, Any]:
+def _all(found: Use | str) -> dict[str, Any]:
     """The same for every command."""
-    return dict.fromkeys(("solve", "predict", "compare", "pareto"), Use(text, default))
+    return dict.fromkeys(("solve", "predict", "compare", "pareto"), found)
 
 
 _WHOLE: Final[dict[str, Any]] = {"form": "number", "least": 1, "most": WHOLE_MOST, "whole": True}
 _NODES: Final[dict[str, Any]] = _WHOLE | {"dimension": "whole", "most": NODES_MOST, "closed": True}
-_PROFILES = Use("Profiles, comma-separated: names or YAML files. Default: all that are shipped.")
+_PROFILES = "Profiles, comma-separated: names or YAML files. Default: all that are shipped."
 _PROFILE = Use("Profile: a name (archinfer hardware list) or a YAML file.", "wse-3")
-_TOTAL = Use("Total parameters of a model without a config, as 3T.")
-_ACTIVE = Use("Its active parameters, as 150B. Default: all (dense).")
+_TOTAL = "Total parameters of a model without a config, as 3T."
+_ACTIVE = "Its active parameters, as 150B. Default: all (dense)."
 _KIND = Use("Its attention: gqa, mqa, mla.", "gqa")
-_OWN_FORMAT = Use(
+_OWN_FORMAT = (
     "Weight format, as int4 or int4,embedding=int8,head=bf16. Default: the one the model comes in "
     "(bf16 for totals)."
 )
-_OWN_CACHE = Use("KV-cache format. Default: the one the model's file states, else bf16.")
+_OWN_CACHE = "KV-cache format. Default: the one the model's file states, else bf16."
 _OWN_CACHES = {"predict": _OWN_CACHE, "pareto": _OWN_CACHE}
 _CONTEXT = Use("Tokens of context (128k = 128,000).", "8k")
-_CONTEXTS = Use(
+_CONTEXTS = (
     "Tokens of context (128k = 128,000); several for a sweep, as 8k,32k,128k. Default: 8k; with "
     "--prompt that and half an answer."
 )
 _USERS = Use("Users served at once.", "1")
 _SEVERAL_USERS = Use("Users served at once; several for a sweep, as 1,8,32.", "1")
 _ANSWER = Use("Tokens of a user's answer.", "1k")
-_TARGET = Use("Tokens/s that one user shall see at least, as 100.")
-MAX_COST = Use("Dollars for a million output tokens at most, as 2USD.")
-_SET = Use("Set a figure of the profile, as link.latency='2 us'.")
+_TARGET = "Tokens/s that one user shall see at least, as 100."
+MAX_COST = "Dollars for a million output tokens at most, as 2USD."
+_SET = "Set a figure of the profile, as link.latency='2 us'."
 _CONFIDENCE = Use("Probability with which a target must hold.", "50 %")
 _GAIN = "Accepted tokens a pass, as 1 (none) or 1:3."
-_GAINED = Use(f"{_GAIN} Default: the profile's fitted law of speculation; without one: 1.")
-_SOFTWARE = Use(
+_GAINED = f"{_GAIN} Default: the profile's fitted law of speculation; without one: 1."
+_SOFTWARE = (
     "The software that runs, usual or one that archinfer hardware show lists. Default: unknown, "
     "each as likely as another."
 )
@@ -66,9 +66,8 @@ class Subject(TypedDict, total=False):
             compare=_PROFILES,
             pareto=_PROFILES,
             fit=_PROFILE,
-            validate=Use(
-                "Profile whose speeds to predict. Default: wse-3; with --test: every row's own."
-            ),
+            validate="Profile whose speeds to predict. Default: wse-3; with --test: every row's "
+            "own.",
         ),
     ]
     nodes: Annotated[
@@ -76,23 +75,17 @@ class Subject(TypedDict, total=False):
         Ask(
             **(_NODES | {"form": "range"}),
             examples=("88", "70:100"),
-            solve=Use(
-                "Nodes that are there, as 88 or 70:100. Default: 88 for a target on wse-3, "
-                "else unknown: 1 to 128, or to as many as have the memory of 88 wafers."
-            ),
-            predict=Use("Nodes that are there. Default: the fewest that hold it."),
-            compare=Use(
-                "Nodes that are there: one number, or one for each profile, comma-separated. "
-                "Default: the fewest that hold the model."
-            ),
-            pareto=Use(
-                "Nodes that are there for all copies together, as 8 or 1:64. Default: 1 to 64."
-            ),
+            solve="Nodes that are there, as 88 or 70:100. Default: 88 for a target on wse-3, "
+            "else unknown: 1 to 128, or to as many as have the memory of 88 wafers.",
+            predict="Nodes that are there. Default: the fewest that hold it.",
+            compare="Nodes that are there: one number, or one for each profile, comma-separated. "
+            "Default: the fewest that hold the model.",
+            pareto="Nodes that are there for all copies together, as 8 or 1:64. Default: 1 to 64.",
         ),
     ]
     tokens_per_second: Annotated[
         Quantity | None,
-        Ask(**SPEED, solve=Use("Target: at least this speed for one user. Default: 750.")),
+        Ask(**SPEED, solve="Target: at least this speed for one user. Default: 750."),
     ]
 
 
@@ -105,8 +98,8 @@ class Common(TypedDict, total=False):
             dimension="count",
             form="range",
             examples=("2T:4T", "0.9T:"),
-            solve=Use("Known total parameters, as 2T:4T or 0.9T:."),
-            predict=Use("Total parameters of a model without a config, as 1.6T."),
+            solve="Known total parameters, as 2T:4T or 0.9T:.",
+            predict="Total parameters of a model without a config, as 1.6T.",
             compare=_TOTAL,
             pareto=_TOTAL,
         ),
@@ -117,8 +110,8 @@ class Common(TypedDict, total=False):
             dimension="count",
             form="range",
             examples=("150B", "100B:200B"),
-            solve=Use("Known active parameters, as 150B."),
-            predict=Use("Its active parameters, as 48B. Default: all (dense)."),
+            solve="Known active parameters, as 150B.",
+            predict="Its active parameters, as 48B. Default: all (dense).",
             compare=_ACTIVE,
             pareto=_ACTIVE,
         ),
@@ -131,18 +124,16 @@ class Common(TypedDict, total=False):
             most=LAYERS_MOST,
             whole=True,
             examples=("61", "60:90"),
-            solve=Use("Known layers, as 61 or 60:90."),
-            predict=Use("Its layers, as 60 or 40:90. Default: what habits of design allow."),
-            compare=Use("Its layers, as 88."),
-            pareto=Use("Its layers, as 88."),
+            solve="Known layers, as 61 or 60:90.",
+            predict="Its layers, as 60 or 40:90. Default: what habits of design allow.",
+            compare="Its layers, as 88.",
+            pareto="Its layers, as 88.",
         ),
     ]
     attention: Annotated[
         str | None,
         Ask(
-            solve=Use(
-                "Attention of the family: gqa, mqa, mla. Default: gqa (the posterior: unknown)."
-            ),
+            solve="Attention of the family: gqa, mqa, mla. Default: gqa (the posterior: unknown).",
             predict=_KIND,
             compare=_KIND,
             pareto=_KIND,
@@ -161,7 +152,7 @@ class Common(TypedDict, total=False):
         bool,
         Ask(
             form="flag",
-            **_all("The family's head is its embedding, stored and counted once.", False),
+            **_all(Use("The family's head is its embedding, stored and counted once.", False)),
         ),
     ]
     mapping: Annotated[
@@ -180,13 +171,11 @@ class Common(TypedDict, total=False):
             dimension="tokens",
             **_WHOLE,
             swept=True,
-            solve=Use(
-                "Tokens of context (128k = 128,000). Default: 8k (the posterior: unknown, 1k to "
-                "64k)."
-            ),
+            solve="Tokens of context (128k = 128,000). Default: 8k (the posterior: unknown, 1k to "
+            "64k).",
             predict=_CONTEXTS,
             compare=_CONTEXT,
-            pareto=Use("Tokens of context held at the end of an answer; the prompt is the rest."),
+            pareto="Tokens of context held at the end of an answer; the prompt is the rest.",
         ),
     ]
     prompt: Annotated[
@@ -194,8 +183,8 @@ class Common(TypedDict, total=False):
         Ask(
             dimension="tokens",
             **_WHOLE,
-            predict=Use("Tokens of a user's prompt. Default: the context less half an answer."),
-            pareto=Use("Tokens of a user's prompt. Default: 8k."),
+            predict="Tokens of a user's prompt. Default: the context less half an answer.",
+            pareto="Tokens of a user's prompt. Default: 8k.",
         ),
     ]
     output: Annotated[
@@ -210,12 +199,11 @@ class Common(TypedDict, total=False):
             swept=True,
             examples=("1", "64"),
             also=("users",),
-            solve=Use(
-                "Users served at once. Default: 1 (the posterior: unknown, 1 to a full pipeline)."
-            ),
+            solve="Users served at once. Default: 1 (the posterior: unknown, 1 to a full "
+            "pipeline).",
             predict=_SEVERAL_USERS,
             compare=_USERS,
-            pareto=Use("Users to be served at once. Default: any number."),
+            pareto="Users to be served at once. Default: any number.",
         ),
     ]
     weights: Annotated[
@@ -225,10 +213,10 @@ class Common(TypedDict, total=False):
             solve=Use("Weight formats to consider, comma-separated.", "bf16,fp8,nvfp4"),
             predict=_OWN_FORMAT,
             compare=_OWN_FORMAT,
-            pareto=Use("Weight formats to consider. Default: the one the model comes in."),
+            pareto="Weight formats to consider. Default: the one the model comes in.",
         ),
     ]
-    kv: Annotated[str | None, Ask(**_all("KV-cache format.", "bf16") | _OWN_CACHES)]
+    kv: Annotated[str | None, Ask(**_all(Use("KV-cache format.", "bf16")) | _OWN_CACHES)]
     speculation: Annotated[
         Span | None,
         Ask(
@@ -237,9 +225,7 @@ class Common(TypedDict, total=False):
             least=1,
             most=ACCEPTED_MOST,
             examples=("1", "1:3"),
-            solve=Use(
-                f"{_GAIN} Default: 1:3 (the posterior: the profile's fitted law, where it has one)."
-            ),
+            solve=f"{_GAIN} Default: 1:3 (the posterior: the profile's fitted law, where it has one).",
             predict=_GAINED,
             compare=_GAINED,
             pareto=_GAINED,
@@ -249,10 +235,8 @@ class Common(TypedDict, total=False):
         str | None,
         Ask(
             metavar="NAME",
-            solve=Use(
-                "With an observed speed: the software that made it, usual or one that archinfer "
-                "hardware show lists. Default: unknown, each as likely as another."
-            ),
+            solve="With an observed speed: the software that made it, usual or one that archinfer "
+            "hardware show lists. Default: unknown, each as likely as another.",
             predict=_SOFTWARE,
             compare=_SOFTWARE,
             pareto=_SOFTWARE,
@@ -289,8 +273,8 @@ class Sure(TypedDict, total=False):
         Ask(
             dimension="seconds",
             form="number",
-            solve=Use("Observed time to the first token of a prompt, as 1.2s@30k."),
-            pareto=Use("Time to the first token at most, as 2s."),
+            solve="Observed time to the first token of a prompt, as 1.2s@30k.",
+            pareto="Time to the first token at most, as 2s.",
         ),
     ]
 
@@ -302,14 +286,14 @@ class Served(Common, total=False):
         Quantity | None,
         Ask(
             **_NODES,
-            predict=Use("Layers of a node (of a pipeline stage). Default: the fastest."),
+            predict="Layers of a node (of a pipeline stage). Default: the fastest.",
         ),
     ]
     tensor_parallel: Annotated[
         Quantity | None,
         Ask(
             **_NODES,
-            predict=Use("Nodes that share each layer (with --layers-per-node; not on wafers)."),
+            predict="Nodes that share each layer (with --layers-per-node; not on wafers).",
         ),
     ]
     draft_tokens: Annotated[
@@ -341,7 +325,7 @@ class Planned(Common, Sure, total=False):
         Ask(
             form="pairs",
             metavar="PROFILE=PRICE",
-            pareto=Use("Rent of a node, as b200=4USD/h, or its purchase, as wse-3='2M USD'."),
+            pareto="Rent of a node, as b200=4USD/h, or its purchase, as wse-3='2M USD'.",
         ),
     ]
     utilisation: Annotated[

@@ -24,10 +24,8 @@ class Asked(Common, Sure, total=False):
         Ask(
             **(SPEED | {"form": "several"}),
             metavar="SPEED[@CONTEXT]",
-            solve=Use(
-                "Observed speed of one user: too slow and too fast are both evidence. Again for "
-                "each further context, as 750@8k and 610@128k."
-            ),
+            solve="Observed speed of one user: too slow and too fast are both evidence. Again for "
+            "each further context, as 750@8k and 610@128k.",
         ),
     ]
     prefill: Annotated[
@@ -36,7 +34,7 @@ class Asked(Common, Sure, total=False):
             dimension="tokens_per_s",
             form="number",
             metavar="SPEED[@PROMPT]",
-            solve=Use("Tokens of a prompt read a second, as 9000@32k."),
+            solve="Tokens of a prompt read a second, as 9000@32k.",
         ),
     ]
     tokens_per_pass: Annotated[
@@ -46,36 +44,31 @@ class Asked(Common, Sure, total=False):
             form="number",
             least=1,
             most=ACCEPTED_MOST,
-            solve=Use("Tokens that arrive in one chunk of a stream, as 2.4."),
+            solve="Tokens that arrive in one chunk of a stream, as 2.4.",
         ),
     ]
     evidence: Annotated[
         Any,
         Ask(
             metavar="FILE",
-            solve=Use(
-                "All that was observed of one service (YAML; archinfer evidence --init writes an "
-                "example)."
-            ),
+            solve="All that was observed of one service (YAML; archinfer evidence --init writes an "
+            "example).",
         ),
     ]
     observed_max: Annotated[
         Quantity | None,
         Ask(
             **SPEED,
-            solve=Use(
-                'Announced ceiling of one user\'s speed ("up to 750"): only too fast is evidence.'
-            ),
+            solve='Announced ceiling of one user\'s speed ("up to 750"): only too fast is '
+            "evidence.",
         ),
     ]
     like: Annotated[
         str | None,
         Ask(
             metavar="NAME",
-            solve=Use(
-                "Known model whose attention, vocabulary and formats the family takes, where no "
-                "other is said: deepseek-v3."
-            ),
+            solve="Known model whose attention, vocabulary and formats the family takes, where no "
+            "other is said: deepseek-v3.",
         ),
     ]
     sparsity: Annotated[
@@ -87,7 +80,7 @@ class Asked(Common, Sure, total=False):
             most=SPARSITY_MOST,
             wanted=f"total / active between 1 (dense) and {SPARSITY_MOST:,.0f}",
             examples=("1:32",),
-            solve=Use("Total / active as a habit of design. Default: 1:32."),
+            solve="Total / active as a habit of design. Default: 1:32.",
         ),
     ]
     physics_only: Annotated[bool, Ask(form="flag", solve=Use("Leave out habits of design.", False))]
@@ -96,29 +89,27 @@ class Asked(Common, Sure, total=False):
         Ask(
             dimension="tokens_per_s",
             form="number",
-            solve=Use("Tokens/s over all users that must be reached."),
+            solve="Tokens/s over all users that must be reached.",
         ),
     ]
     max_power: Annotated[
         Quantity | None,
-        Ask(dimension="watts", form="number", solve=Use("Most power, as 2 MW.")),
+        Ask(dimension="watts", form="number", solve="Most power, as 2 MW."),
     ]
     max_price: Annotated[
         Quantity | None,
         Ask(
             dimension="dollars_per_hour",
             form="number",
-            solve=Use("Most dollars per hour for the nodes in use."),
+            solve="Most dollars per hour for the nodes in use.",
         ),
     ]
     calibration: Annotated[
         Any,
         Ask(
             metavar="FILE",
-            solve=Use(
-                "Profile of archinfer calibrate --save: what it measured without a unit of time "
-                "(routing, chain of reductions, model error) is used here."
-            ),
+            solve="Profile of archinfer calibrate --save: what it measured without a unit of time "
+            "(routing, chain of reductions, model error) is used here.",
         ),
     ]
 
@@ -131,10 +122,8 @@ class Solving(Asked, total=False):
         Ask(
             form="pairs",
             metavar="MODEL=SPEED",
-            solve=Use(
-                "With an observed speed: why it differs from that of a known model on the same "
-                "hardware, as gpt-oss-120b=3000."
-            ),
+            solve="With an observed speed: why it differs from that of a known model on the same "
+            "hardware, as gpt-oss-120b=3000.",
         ),
     ]
     claim: Annotated[
@@ -142,10 +131,8 @@ class Solving(Asked, total=False):
         Ask(
             form="pairs",
             metavar="KEY=VALUE,...",
-            solve=Use(
-                "What somebody claims of total, active and layers, to be put to the test, as "
-                "total=2T:4T,active=150B,layers=70:90. A target then counts as observed."
-            ),
+            solve="What somebody claims of total, active and layers, to be put to the test, as "
+            "total=2T:4T,active=150B,layers=70:90. A target then counts as observed.",
         ),
     ]
     architectures: Annotated[

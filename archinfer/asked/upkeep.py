@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypedDict
 
 from archinfer.asking import Ask, Quantity, Use
 
-_OBSERVATIONS = Use("Further observations (YAML); one with the id of a shipped row replaces it.")
+_OBSERVATIONS = "Further observations (YAML); one with the id of a shipped row replaces it."
 _SHARE: dict[str, Any] = {"dimension": "ratio", "form": "number", "most": 1.0, "zero": True}
 BLIND_CASES = 20
 """Models of a blind test where nobody says how many."""
@@ -20,7 +20,7 @@ class Upkeep(TypedDict, total=False):
         str | os.PathLike[str] | None,
         Ask(
             metavar="FILE",
-            validate=Use("Predict the rows of this file from the shipped constants instead."),
+            validate="Predict the rows of this file from the shipped constants instead.",
         ),
     ]
     observations: Annotated[
@@ -35,10 +35,8 @@ class Upkeep(TypedDict, total=False):
             most=3.0,
             zero=True,
             metavar="LOG-SD",
-            fit=Use(
-                "Least standard deviation of the logarithm of every constant before the fit, so "
-                "that what one engine was calibrated to can move to where another is, as 1."
-            ),
+            fit="Least standard deviation of the logarithm of every constant before the fit, so "
+            "that what one engine was calibrated to can move to where another is, as 1.",
         ),
     ]
     serving: Annotated[
@@ -71,10 +69,8 @@ class Upkeep(TypedDict, total=False):
         Quantity | None,
         Ask(
             **_SHARE,
-            validate=Use(
-                "Exit 1 if the 90 % intervals of total, active or layers, inferred from each "
-                "speed, hold the truth in less than this share of the rows. Default: not held."
-            ),
+            validate="Exit 1 if the 90 % intervals of total, active or layers, inferred from each "
+            "speed, hold the truth in less than this share of the rows. Default: not held.",
         ),
     ]
     quick: Annotated[
@@ -93,8 +89,8 @@ class Upkeep(TypedDict, total=False):
         str | None,
         Ask(
             metavar="FILE",
-            calibrate=Use("Write the machine's profile here (YAML)."),
-            fit=Use("Write the fitted profile here (a complete YAML file)."),
+            calibrate="Write the machine's profile here (YAML).",
+            fit="Write the fitted profile here (a complete YAML file).",
         ),
     ]
     blind: Annotated[
@@ -113,7 +109,7 @@ class Upkeep(TypedDict, total=False):
             form="integer",
             least=1,
             most=1000,
-            calibrate=Use(f"Models of --blind. Default: {BLIND_CASES}."),
+            calibrate=f"Models of --blind. Default: {BLIND_CASES}.",
         ),
     ]
     threads: Annotated[
@@ -122,8 +118,7 @@ class Upkeep(TypedDict, total=False):
             form="integer",
             least=1,
             most=1024,
-            calibrate=Use(
-                "Threads of matrix products and of reading. Default: as NumPy uses them, all cores."
-            ),
+            calibrate="Threads of matrix products and of reading. Default: as NumPy uses them, "
+            "all cores.",
         ),
     ]

@@ -280,7 +280,7 @@ class Figure(Record):
     @property
     def unit(self) -> str:
         """SI unit of value; empty for plain numbers and ratios"""
-        return units.base_unit(self.dimension)
+        return units.DIMENSIONS[self.dimension].base
 
     @property
     def estimate(self) -> bool:

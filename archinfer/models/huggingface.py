@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from archinfer.errors import InputError, nearest, shorten
+from archinfer.errors import InputError, closest, either, shorten
 from archinfer.models.architecture import Architecture, group_layers
 from archinfer.models.configfile import read_json_object
 from archinfer.models.configkeys import ConfigKeys
@@ -21,7 +21,7 @@ from archinfer.models.tables import not_a_decoder
 _TEXT_SECTIONS = ("text_config", "llm_config", "language_config", "thinker_config")
 
 _NAME_MOST = 100
-"""Characters of a `model_type` up to which the nearest known one is looked for."""
+"""Characters of a `model_type` up to which the nearest known ones are looked for."""
 
 
 def known_families() -> tuple[str, ...]:
@@ -103,12 +103,12 @@ def _assume(keys: ConfigKeys) -> Reading:
     """An unknown family: read by the generic keys, with a warning, or refused."""
     name = keys.text("model_type")
     others = [family for family in known_families() if family != name]
-    close = nearest(name, others) if len(name) <= _NAME_MOST else None
-    hint = f" (did you mean {close!r}?)" if close else ""
+    close = closest(name, others, 3) if len(name) <= _NAME_MOST else ()
+    hint = f" (did you mean {either(close)}?)" if close else ""
     unknown = f"model_type {shorten(name)} is not known{hint}" if name else "no model_type is given"
     needed = (("hidden_size",), ("num_hidden_layers",), ("vocab_size",), ("num_attention_heads",))
     missing = [alternatives[0] for alternatives in needed if not keys.has(*alternatives)]
-    known = ", ".join(known_families())
+    known = f"archinfer models families has all {len(others)}"
     other = not_a_decoder(name)
     if other or keys.data.get("is_encoder_decoder"):
         subject = f"model_type {shorten(name)}" if name else "the model"
@@ -116,11 +116,11 @@ def _assume(keys: ConfigKeys) -> Reading:
         raise keys.refuse(f"{subject} is no decoder-only model: it is {other}")
     unlike = _unlike_llama(keys)
     if unlike:
-        raise keys.refuse(f"{unknown} and {unlike} (known: {known})")
+        raise keys.refuse(f"{unknown} and {unlike} ({known})")
     if not keys.has("intermediate_size") and not keys.has("moe_intermediate_size"):
         missing.append("intermediate_size")
     if missing:
-        raise keys.refuse(f"{unknown} and key {missing[0]} is missing (known: {known})")
+        raise keys.refuse(f"{unknown} and key {missing[0]} is missing ({known})")
     keys.warnings.append(f"{unknown}; counted by its generic keys")
     return generic(keys)
 
