@@ -49,8 +49,6 @@ LATE = {
 """Functions that import inside for another reason."""
 
 LONG = {
-    # The signature and the docstring list every argument of a public call.
-    "archinfer.inference.infer.infer",
     # Still too long.
     "archinfer.fitting.cases.prepare",
 }

@@ -454,7 +454,8 @@ def test_unknown_family_with_generic_keys_warns() -> None:
 def test_the_nearest_family_is_named() -> None:
     model = read("llama-3.1-8b", model_type="lama", architectures=None)
     assert model.warnings[0] == (
-        "model_type 'lama' is not known (did you mean 'llama', 'mllama' or 'llama4'?); counted by its generic keys"
+        "model_type 'lama' is not known (did you mean 'llama', 'mllama' or 'llama4'?); "
+        "counted by its generic keys"
     )
     long = read("llama-3.1-8b", model_type="x" * 5000, architectures=None)
     assert len(long.warnings[0]) < 200
@@ -531,7 +532,7 @@ def test_keys_beside_the_size_are_no_obstacle(name: str) -> None:
         (
             "llama-3.1-8b",
             {"model_type": "lama", "architectures": None, "vocab_size": None},
-            "'lama' is not known .did you mean 'llama', 'mllama' or 'llama4'.. and key vocab_size is",
+            "'lama' is not known .did you mean 'llama', 'mllama' or 'llama4'.. and key vocab_size",
         ),
         (
             "llama-3.1-8b",

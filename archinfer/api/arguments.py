@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from archinfer import units
 from archinfer.asking import Range
-from archinfer.errors import InputError, UnknownNameError
+from archinfer.errors import FileError, InputError, UnknownNameError
 from archinfer.question import ASKS, TYPES, options
 
 CLAIMED: Final = ("total", "active", "layers")
@@ -59,6 +59,23 @@ def arguments(command: str, *without: str) -> Callable[[_Function], _Function]:
     return decorate
 
 
+def number(name: str, asked: Mapping[str, Any], default: Any = None) -> Any:
+    """The number asked for under a name, in SI units; None where neither it nor a default is."""
+    value = default if asked.get(name) is None else asked[name]
+    return None if value is None else ASKS[name].number(name, value)
+
+
+def count(name: str, asked: Mapping[str, Any], default: Any = None) -> Any:
+    """The same of a whole number."""
+    found = number(name, asked, default)
+    return None if found is None else int(found)
+
+
+def span(name: str, asked: Mapping[str, Any]) -> Range:
+    """The range asked for under a name."""
+    return ASKS[name].range(name, asked[name])
+
+
 @contextmanager
 def naming(name: str) -> Iterator[None]:
     """Errors of what is done inside begin with the argument that they are about."""
@@ -66,7 +83,7 @@ def naming(name: str) -> Iterator[None]:
         yield
     except InputError as error:
         said = str(error)
-        if not said.startswith(name):
+        if not said.startswith(name) and not isinstance(error, FileError):
             error.args = (f"{name}: {said}", *error.args[1:])
         raise
 

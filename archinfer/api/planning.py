@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from archinfer.api.arguments import arguments, pairs
+from archinfer.api.arguments import arguments, count, number, pairs
 from archinfer.api.serving import Model, machines_of, models_of, name_of, served
 from archinfer.api.solving import Machine
 from archinfer.asked.served import Planned
@@ -76,11 +76,7 @@ def plan_of(nodes: Span | None, asked: Mapping[str, Any]) -> Plan:
         InputError: a value that cannot be, or a context that does not hold its prompt and answer.
     """
 
-    def number(name: str) -> float | None:
-        return None if asked[name] is None else ASKS[name].number(name, asked[name])
-
-    output = ASKS["output"].count("output", asked["output"])
-    prompt, context = number("prompt"), number("context")
+    output, prompt, context = (count(name, asked) for name in ("output", "prompt", "context"))
     if context is not None:
         if prompt is not None:
             raise InputError("context: it is the prompt and the answer; expected two of the three")
@@ -88,17 +84,16 @@ def plan_of(nodes: Span | None, asked: Mapping[str, Any]) -> Plan:
             raise InputError(f"context: expected more than the answer of {output:,} tokens")
         prompt = context - output
     low, high = NODES_USUAL if nodes is None else ASKS["nodes"].range("nodes", nodes)
-    users = number("concurrency")
     return Plan(
-        prompt_tokens=PROMPT_USUAL if prompt is None else int(prompt),
+        prompt_tokens=PROMPT_USUAL if prompt is None else prompt,
         output_tokens=output,
-        users=None if users is None else int(users),
+        users=count("concurrency", asked),
         nodes=(int(max(low, 1)), int(min(high, NODES_MOST))),
-        target_tokens_per_s=number("target"),
-        time_to_first_token_s=number("ttft"),
-        max_dollars_per_million_output_tokens=number("max_cost"),
-        confidence=ASKS["confidence"].number("confidence", asked["confidence"]),
-        utilisation=ASKS["utilisation"].number("utilisation", asked["utilisation"]),
+        target_tokens_per_s=number("target", asked),
+        time_to_first_token_s=number("ttft", asked),
+        max_dollars_per_million_output_tokens=number("max_cost", asked),
+        confidence=number("confidence", asked),
+        utilisation=number("utilisation", asked),
     )
 
 

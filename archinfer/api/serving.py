@@ -10,13 +10,13 @@ from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 
-from archinfer.api.arguments import arguments, check_active, naming
+from archinfer.api.arguments import arguments, check_active, count, naming, number, span
 from archinfer.api.solving import Machine, family_rules, machine
 from archinfer.asked.served import Common, Served
 from archinfer.asking import LAYERS_MOST, Quantity, read_speculation
 from archinfer.errors import InputError
 from archinfer.forward.compare import Entry, compare_hardware
-from archinfer.forward.depths import plausible_layers, predict_depths
+from archinfer.forward.depths import DepthRange, plausible_layers, predict_depths
 from archinfer.forward.predict import predict as predict_on
 from archinfer.forward.prediction import Prediction
 from archinfer.hardware.figures import USUAL_SOFTWARE
@@ -68,9 +68,7 @@ def predict(
     (True, 31)
     """
     profile, _ = machine(hardware, asked["set"])
-    totals = (asked["total"], asked["active"], asked["layers"])
-    if model is not None and any(value is not None for value in totals):
-        raise InputError(TOTALS_OR_MODEL)
+    check_subject(model, asked)
     if deployment is None:
         deployment = served(profile, nodes, asked)
     elif nodes is not None or _given("predict", asked):
@@ -79,11 +77,18 @@ def predict(
         return predict_on(named(model), profile, deployment, changes=changes)
     if asked["total"] is None:
         raise InputError("expected a model, or its total")
+    return predict_totals(asked, profile, deployment).middle
+
+
+def predict_totals(
+    asked: Mapping[str, Any], profile: Hardware, deployment: Deployment
+) -> DepthRange:
+    """The prediction of a model known by its totals, at every depth that comes into question."""
     size, used = totals_of(asked)
     rules = family_rules(asked)
-    depths = depths_of(asked, used, profile, rules)
+    depths = depths_of(asked, used, rules)
     name = name_of_totals(size, used)
-    return predict_depths(name, size, used, depths, profile, deployment, rules).middle
+    return predict_depths(name, size, used, depths, profile, deployment, rules)
 
 
 @arguments("compare", "target")
@@ -118,10 +123,13 @@ def compare(
     return compare_hardware([(name_of(m), m) for m in wanted], machines, deployments)
 
 
-TOTALS_OR_MODEL = (
-    "total: total, active and layers describe a model without a config: "
-    "expected them, or a model by name or file, not both"
-)
+def check_subject(models: Any, asked: Mapping[str, Any]) -> None:
+    """Refuse models beside the totals of one."""
+    if models and any(asked[name] is not None for name in ("total", "active", "layers")):
+        raise InputError(
+            "total: total, active and layers describe a model without a config: "
+            "expected them, or a model by name or file, not both"
+        )
 
 
 def served(profile: Hardware, nodes: Quantity | None, asked: Mapping[str, Any]) -> Deployment:
@@ -130,7 +138,7 @@ def served(profile: Hardware, nodes: Quantity | None, asked: Mapping[str, Any]) 
     Raises:
         InputError: a value that cannot be, or two that say the same.
     """
-    drafts = ASKS["draft_tokens"].count("draft_tokens", asked.get("draft_tokens", 0))
+    drafts = count("draft_tokens", asked, 0)
     gained = asked["speculation"]
     law = profile.speculation if gained is None and not drafts else None
     if gained is None:
@@ -148,18 +156,14 @@ def served(profile: Hardware, nodes: Quantity | None, asked: Mapping[str, Any]) 
         weights = None if asked["weights"] is None else weight_format(asked["weights"]).name
     with naming("kv"):
         kv = "" if asked["kv"] is None else kv_format(asked["kv"]).name
-    prompt = asked.get("prompt")
-    prompt = None if prompt is None else ASKS["prompt"].count("prompt", prompt)
-    answer = ASKS["output"].count("output", asked.get("output", "1k"))
-    context = asked["context"]
-    if context is None:
-        context = "8k" if prompt is None else prompt + answer // 2
+    prompt, answer = count("prompt", asked), count("output", asked, "1k")
+    context = count("context", asked, "8k" if prompt is None else prompt + answer // 2)
     return Deployment(
         nodes=None if nodes is None else ASKS["nodes"].single().count("nodes", nodes),
-        context_tokens=ASKS["context"].count("context", context),
+        context_tokens=context,
         prompt_tokens=prompt,
         output_tokens=answer,
-        concurrency=ASKS["concurrency"].count("concurrency", asked["concurrency"]),
+        concurrency=count("concurrency", asked),
         weights=weights,
         kv=kv,
         accepted_low=low,
@@ -190,17 +194,15 @@ def loads(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _placement(profile: Hardware, asked: Mapping[str, Any]) -> Placement | None:
     """The mapping that layers per node and tensor parallel say."""
-    held, group = asked.get("layers_per_node"), asked.get("tensor_parallel")
-    if held is None and group is None:
+    if asked.get("layers_per_node") is None and asked.get("tensor_parallel") is None:
         return None
     if asked["mapping"] is not None:
         raise InputError(
             "mapping: it says what layers_per_node and tensor_parallel say; expected one of them"
         )
-    if held is None:
+    layers, shared = count("layers_per_node", asked), count("tensor_parallel", asked, 1)
+    if layers is None:
         raise InputError("tensor_parallel: it needs layers_per_node as well")
-    layers = ASKS["layers_per_node"].count("layers_per_node", held)
-    shared = 1 if group is None else ASKS["tensor_parallel"].count("tensor_parallel", group)
     if profile.spatial and shared > 1:
         raise InputError(
             f"tensor_parallel: the cores of one {profile.node} share a layer, found {shared}"
@@ -266,10 +268,8 @@ def models_of(
     models: Model | Sequence[Model] | None, asked: Mapping[str, Any]
 ) -> list[Architecture | ModelShape]:
     """The models that are named, or the one that totals describe."""
-    totals = [asked[name] for name in ("total", "active", "layers")]
+    check_subject(models, asked)
     if models:
-        if any(value is not None for value in totals):
-            raise InputError(TOTALS_OR_MODEL)
         if isinstance(models, Architecture | ModelShape | str | os.PathLike):
             return [named(models)]
         several = [named(model) for model in models]
@@ -280,7 +280,7 @@ def models_of(
     if asked["total"] is None or asked["layers"] is None:
         raise InputError("name a model (archinfer models list), or give its total and layers")
     size, used = totals_of(asked)
-    low, high = ASKS["layers"].range("layers", asked["layers"])
+    low, high = span("layers", asked)
     if low != high or high > LAYERS_MOST:
         found = f"found {asked['layers']!r}"
         raise InputError(f"layers: expected a whole number between 1 and {LAYERS_MOST:,}, {found}")
@@ -295,17 +295,13 @@ def totals_of(asked: Mapping[str, Any]) -> tuple[float, float]:
     Raises:
         InputError: nothing, or more active than there are.
     """
-    size = ASKS["total"].number("total", asked["total"])
-    used = size
-    if asked["active"] is not None:
-        used = ASKS["active"].number("active", asked["active"])
+    size = number("total", asked)
+    used = number("active", asked, size)
     check_active(used, size)
     return size, used
 
 
-def depths_of(
-    asked: Mapping[str, Any], active: float, profile: Hardware, rules: FamilyRules
-) -> FloatArray:
+def depths_of(asked: Mapping[str, Any], active: float, rules: FamilyRules) -> FloatArray:
     """The layer counts that come into question for a model known by its totals."""
     if asked["layers"] is None:
         depths = plausible_layers(active, rules)
@@ -315,7 +311,7 @@ def depths_of(
                 "parameters has; expected a number of them"
             )
         return depths
-    low, high = ASKS["layers"].range("layers", asked["layers"])
+    low, high = span("layers", asked)
     if high == np.inf:
         high = float(LAYERS_MAX)
     if high > LAYERS_MAX:

@@ -9,7 +9,16 @@ from functools import partial
 from statistics import NormalDist
 from typing import Any, TypeAlias, Unpack
 
-from archinfer.api.arguments import arguments, check_active, naming, pairs, read_claim
+from archinfer.api.arguments import (
+    arguments,
+    check_active,
+    count,
+    naming,
+    number,
+    pairs,
+    read_claim,
+    span,
+)
 from archinfer.api.evidence import settled
 from archinfer.asked.solved import Asked, Solving
 from archinfer.asking import Quantity, Span, read_speculation
@@ -183,33 +192,36 @@ def _question(
     if asked["physics_only"] and sparsity is not None:
         raise InputError("sparsity is a habit of design: it does not go with physics_only")
     profile, overrides = machine(hardware, asked["set"])
-    total = ASKS["total"].range("total", asked["total"])
-    active = ASKS["active"].range("active", asked["active"])
+    total, active = span("total", asked), span("active", asked)
     check_active(active[0], total[1])
     habits = None if asked["physics_only"] else Habits()
     if sparsity is not None:
-        habits = Habits(sparsity=ASKS["sparsity"].range("sparsity", sparsity))
+        habits = Habits(sparsity=span("sparsity", asked))
     found = Question(
         hardware=profile,
         **_nodes(profile, hardware, nodes, observed),
         tokens_per_s=ASKS[key].number(key, speed),
         observed=observed,
         ceiling=key == "observed_max",
-        context_tokens=ASKS["context"].count("context", _or(asked["context"], "8k")),
+        context_tokens=count("context", asked, "8k"),
         context_known=asked["context"] is not None,
-        concurrency=ASKS["concurrency"].count("concurrency", _or(asked["concurrency"], 1)),
+        concurrency=count("concurrency", asked, 1),
         **_numbers(profile, asked),
         rules=family_rules(asked),
         tables_known=frozenset(key for key in ("vocabulary", "tied") if asked[key]),
-        speculation=read_speculation(_or(asked["speculation"], _USUAL_GAIN[profile.speculates])),
+        speculation=read_speculation(
+            _USUAL_GAIN[profile.speculates]
+            if asked["speculation"] is None
+            else asked["speculation"]
+        ),
         habits=habits,
         total=total,
         active=active,
-        layers=ASKS["layers"].range("layers", asked["layers"]),
-        throughput_tokens_per_s=_optional("throughput", asked),
-        power_w=_optional("max_power", asked),
-        price_per_hour=_optional("max_price", asked),
-        max_token_dollars=_optional("max_cost", asked),
+        layers=span("layers", asked),
+        throughput_tokens_per_s=number("throughput", asked),
+        power_w=number("max_power", asked),
+        price_per_hour=number("max_price", asked),
+        max_token_dollars=number("max_cost", asked),
         software=asked["software"],
         confidence_z=_confidence_z(asked),
         overrides=overrides,
@@ -247,9 +259,7 @@ def _nodes(
 def family_rules(asked: Mapping[str, Any]) -> FamilyRules:
     """The rules by which models of the family follow from their totals."""
     rules = FamilyRules(attention=asked["attention"] or "gqa", tied=asked["tied"])
-    if asked["vocabulary"] is None:
-        return rules
-    return replace(rules, vocab_size=ASKS["vocabulary"].number("vocabulary", asked["vocabulary"]))
+    return replace(rules, vocab_size=number("vocabulary", asked, rules.vocab_size))
 
 
 SPEEDS = {
@@ -298,7 +308,7 @@ def _check_goes_together(question: Question, asked: Mapping[str, Any]) -> None:
 
 
 def _confidence_z(asked: Mapping[str, Any]) -> float:
-    certainty = ASKS["confidence"].number("confidence", asked["confidence"])
+    certainty = number("confidence", asked)
     # Exactly the centre for one half, so that no uncertainty enters the default.
     return 0.0 if certainty == 0.5 else NormalDist().inv_cdf(certainty)
 
@@ -358,7 +368,8 @@ def machine(
         InputError: not of the form key=value, or a value that does not fit.
         UnknownNameError: no such profile or figure.
     """
-    profile = hardware if isinstance(hardware, Hardware) else Hardware.load(hardware)
+    with naming("hardware"):
+        profile = hardware if isinstance(hardware, Hardware) else Hardware.load(hardware)
     made: dict[str, Quantity] = {}
     for key, value in pairs("set", changes, "'link.latency=2 us'"):
         plain = key.removeprefix("constants.")
@@ -385,11 +396,3 @@ def _numbers(profile: Hardware, asked: Mapping[str, Any]) -> dict[str, Any]:
         own = tuple(name for name, _ in profile.peaks_flops)
         return {"weights": own, "kv": own[0]}
     return {"weights": formats(said["weights"]), "kv": said["kv"]}
-
-
-def _optional(name: str, asked: Mapping[str, Any]) -> float | None:
-    return None if asked[name] is None else ASKS[name].number(name, asked[name])
-
-
-def _or(value: Any, default: Any) -> Any:
-    return default if value is None else value

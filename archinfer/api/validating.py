@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from dataclasses import replace
 
 from archinfer.api.solving import Machine, machine
 from archinfer.fitting import observations as rows_of
 from archinfer.fitting.inverse import validate_inverse
-from archinfer.fitting.observations import Observation
 from archinfer.fitting.prior import fit_prior
 from archinfer.fitting.validation import (
     Validation,
@@ -57,55 +56,33 @@ def validation(
 ) -> tuple[Validation, list[str]]:
     """What `validate` returns, and what to say of rows that could not be used."""
     known = rows_of.load(observations)
+    named = "wse-3" if hardware is None and test is None else hardware
+    own = [] if named is None else [machine(named)[0]]
+    names = [*Hardware.names(), *(m.name for m in own)]
+    asked = known if test is None else rows_of.software_by_date(rows_of.read(test), known)
+    if own:
+        asked = rows_of.of_profile(asked, own[0].name, names)
+    rows, remarks = rows_of.usable(asked, names)
     if test is None:
-        profile = machine("wse-3" if hardware is None else hardware)[0]
-        names = [*Hardware.names(), profile.name]
-        rows, remarks = rows_of.usable(rows_of.of_profile(known, profile.name, names), names)
-        found = _leave_one_out(profile, rows, known, inverse)
+        (profile,) = own
+        predictions, quality, used = leave_one_out(profile, rows)
+        source = fit_prior(profile).transfer_from
+        usable = [r for r in known if r.architecture is not None]
+        found = Validation(
+            f"{profile.name}, each model predicted by a fit without it",
+            predictions,
+            fits={profile.name: quality},
+            transfer=None if source is None else transfer(Hardware.load(source), profile, usable),
+        )
     else:
-        asked = rows_of.software_by_date(rows_of.read(test), known)
-        machines = [] if hardware is None else [machine(hardware)[0]]
-        names = [*Hardware.names(), *(m.name for m in machines)]
-        if machines:
-            asked = rows_of.of_profile(asked, machines[0].name, names)
-        rows, remarks = rows_of.usable(asked, names)
-        used = rows_of.usable(known, names)[0]
-        found = _test(rows, used, inverse, machines)
-    remarks = [
+        fitted_to = rows_of.usable(known, names)[0]
+        predictions, used = predict_rows(rows, fitted_to, machines=own)
+        method = "rows that nothing was fitted to, predicted from the shipped constants"
+        found = Validation(method, predictions)
+    if inverse:
+        found = replace(found, inverse=validate_inverse(inverse_cases(used)))
+    misfits = (p.id for p in predictions if not p.fits)
+    return found, [
         *remarks,
-        *(
-            f"observation {p.id!r}: the model does not fit the nodes of the row"
-            for p in found.predictions
-            if not p.fits
-        ),
+        *(f"observation {id!r}: the model does not fit the nodes of the row" for id in misfits),
     ]
-    return found, remarks
-
-
-def _leave_one_out(
-    profile: Hardware, rows: Sequence[Observation], known: Sequence[Observation], inverse: bool
-) -> Validation:
-    predictions, quality, used = leave_one_out(profile, rows)
-    source = fit_prior(profile).transfer_from
-    usable = [r for r in known if r.architecture is not None]
-    return Validation(
-        method=f"{profile.name}, each model predicted by a fit without it",
-        predictions=predictions,
-        fits={profile.name: quality},
-        transfer=None if source is None else transfer(Hardware.load(source), profile, usable),
-        inverse=validate_inverse(inverse_cases(used)) if inverse else None,
-    )
-
-
-def _test(
-    rows: Sequence[Observation],
-    known: Sequence[Observation],
-    inverse: bool,
-    machines: Sequence[Hardware],
-) -> Validation:
-    predictions, used = predict_rows(rows, known, machines=machines)
-    return Validation(
-        method="rows that nothing was fitted to, predicted from the shipped constants",
-        predictions=predictions,
-        inverse=validate_inverse(inverse_cases(used)) if inverse else None,
-    )

@@ -225,7 +225,8 @@ class Common(TypedDict, total=False):
             least=1,
             most=ACCEPTED_MOST,
             examples=("1", "1:3"),
-            solve=f"{_GAIN} Default: 1:3 (the posterior: the profile's fitted law, where it has one).",
+            solve=f"{_GAIN} Default: 1:3 (the posterior: the profile's fitted law, where it "
+            "has one).",
             predict=_GAINED,
             compare=_GAINED,
             pareto=_GAINED,

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 def fit(asked: dict[str, Any]) -> None:
     """Fit a profile's unknown constants to published speeds, with their uncertainty."""
+    from archinfer.api.solving import machine
     from archinfer.fitting.fit import fit_rows
     from archinfer.fitting.prior import fit_prior
     from archinfer.fitting.profile import profile_text
-    from archinfer.hardware.profile import Hardware
     from archinfer.question import ASKS
     from archinfer.report.fit import document
     from archinfer.report.terminal import print_document
@@ -28,7 +28,7 @@ def fit(asked: dict[str, Any]) -> None:
         release = ASKS["release"].number("release", release)
     if save is not None:
         check_target("--save", save)
-    profile = Hardware.load(hardware)
+    profile, _ = machine(hardware)
     rows = _rows(profile.name, observations)
     prior = fit_prior(profile)
     if release is not None:

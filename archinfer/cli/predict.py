@@ -67,11 +67,10 @@ def predict(
 
 def _check_models(models: list[str] | None, asked: dict[str, Any], loads: int) -> None:
     """Refuse no model at all, one that is said twice, and one that can be read only once."""
-    from archinfer.api.serving import TOTALS_OR_MODEL
+    from archinfer.api.serving import check_subject
     from archinfer.errors import InputError
 
-    if models and any(asked[name] is not None for name in ("total", "active", "layers")):
-        raise InputError(TOTALS_OR_MODEL)
+    check_subject(models, asked)
     for name in models or ():
         if (models or []).count(name) > 1:
             raise InputError(
@@ -120,19 +119,16 @@ def _known(name: str, profile: Hardware, deployment: Deployment) -> Row:
 
 def _totals(asked: dict[str, Any], profile: Hardware, deployment: Deployment) -> Row:
     """A model known by its totals."""
-    from archinfer.api.serving import depths_of, name_of_totals, totals_of
+    from archinfer.api.serving import predict_totals
     from archinfer.api.solving import family_rules
-    from archinfer.forward.depths import predict_depths
     from archinfer.report import predict_model as told
     from archinfer.report.remarks import beyond, unfilled_stages
 
-    size, used = totals_of(asked)
-    rules = family_rules(asked)
-    depths = depths_of(asked, used, profile, rules)
-    name = name_of_totals(size, used)
-    found = predict_depths(name, size, used, depths, profile, deployment, rules)
-    known = len(depths) == 1
-    said = told.totals_notes(rules.text, deployment, None if known else bool(asked["layers"]))
+    found = predict_totals(asked, profile, deployment)
+    known, rules = len(found.predictions) == 1, family_rules(asked).text
+    said = told.totals_notes(rules, deployment, None if known else bool(asked["layers"]))
     warnings = tuple(unfilled_stages(found.predictions[-1]))
     notes = (*said, *beyond(found.middle))
-    return told.Row(name, found.middle, None if known else found, None, warnings, notes)
+    return told.Row(
+        found.middle.shape.name, found.middle, None if known else found, None, warnings, notes
+    )

@@ -47,7 +47,7 @@ from archinfer.asking import Range
 from archinfer.errors import InputError
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.batch import Batch, resampled
-from archinfer.inference.contradiction import UNLIKELY, contradictions
+from archinfer.inference.contradiction import UNLIKELY, Contradiction, contradictions
 from archinfer.inference.evidence import Evidence, Piece
 from archinfer.inference.generative import GenerativeModel
 from archinfer.inference.importance import Draws, Index, Proposal, adapt
@@ -127,9 +127,23 @@ def infer(
     )  # fmt: skip
     model = build(evidence)
     stages, reason = _sampled(model, samples, target_ess, np.random.default_rng(seed))
+    found: tuple[Contradiction, ...] = ()
+    if evidence is not None and (reason or min(_tails(model, stages)) < UNLIKELY):
+        found = contradictions(model.pieces, partial(_left, build, evidence))
+    posterior = _posterior(model, stages, reason, found)
+    return posterior if reason else replace(posterior, warnings=_warnings(posterior, target_ess))
+
+
+def _posterior(
+    model: GenerativeModel,
+    stages: list[Draws[_Kept]],
+    reason: str,
+    found: tuple[Contradiction, ...],
+) -> Posterior:
+    """What the draws say, or why there are none; `found`: contradictions of the evidence."""
     last = stages[-1]
     common: dict[str, Any] = {
-        "question": question,
+        "question": model.question,
         "possible": not reason,
         "reason": reason,
         "samples": len(last.log_weights),
@@ -138,12 +152,11 @@ def infer(
         "draws": last.payload.batch,
         "law": model.law,
         "pieces": model.pieces,
+        "contradictions": found,
     }
-    if evidence is not None and (reason or min(_tails(model, stages)) < UNLIKELY):
-        common["contradictions"] = contradictions(model.pieces, partial(_left, build, evidence))
     if reason:
         return Posterior(ess=0.0, weights=np.zeros(len(last.log_weights)), **common)
-    posterior = Posterior(
+    return Posterior(
         ess=last.ess,
         weights=last.weights,
         prior=(stages[0].payload.batch, stages[0].weights),
@@ -154,7 +167,6 @@ def infer(
         narrow=partial(what_would_narrow, _draw(model, last, _observed(model), 4096)),
         **common,
     )
-    return replace(posterior, warnings=_warnings(posterior, target_ess))
 
 
 def _sampled(
