@@ -11,68 +11,41 @@ Everything here is imported on first use, so that `import archinfer` costs nothi
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from archinfer.api.planning import pareto
-    from archinfer.api.serving import compare, predict
-    from archinfer.api.solving import infer, solve
-    from archinfer.api.validating import validate
-    from archinfer.checks.run import run as check
-    from archinfer.errors import (
-        ArchinferError,
-        FileError,
-        InputError,
-        MeasurementError,
-        UnitError,
-        UnknownNameError,
-    )
-    from archinfer.forward.prediction import Prediction
-    from archinfer.hardware.profile import Hardware
-    from archinfer.inference.posterior import Posterior
-    from archinfer.models import catalogue
-    from archinfer.models.architecture import Architecture
-    from archinfer.models.checkpoint import load_architecture
-    from archinfer.models.family import FamilyRules, Habits, family_shape
-    from archinfer.models.shape import ModelShape
-    from archinfer.physics.deployment import Deployment
-    from archinfer.solver.answer import Answer
-    from archinfer.solver.question import Question
+    from archinfer.api.planning import pareto as pareto
+    from archinfer.api.serving import compare as compare
+    from archinfer.api.serving import predict as predict
+    from archinfer.api.solving import infer as infer
+    from archinfer.api.solving import solve as solve
+    from archinfer.api.validating import validate as validate
+    from archinfer.checks.run import check as check
+    from archinfer.errors import ArchinferError as ArchinferError
+    from archinfer.errors import FileError as FileError
+    from archinfer.errors import InputError as InputError
+    from archinfer.errors import MeasurementError as MeasurementError
+    from archinfer.errors import UnitError as UnitError
+    from archinfer.errors import UnknownNameError as UnknownNameError
+    from archinfer.forward.prediction import Prediction as Prediction
+    from archinfer.hardware.profile import Hardware as Hardware
+    from archinfer.inference.posterior import Posterior as Posterior
+    from archinfer.models import catalogue as catalogue
+    from archinfer.models.architecture import Architecture as Architecture
+    from archinfer.models.checkpoint import load_architecture as load_architecture
+    from archinfer.models.family import FamilyRules as FamilyRules
+    from archinfer.models.family import Habits as Habits
+    from archinfer.models.family import family_shape as family_shape
+    from archinfer.models.shape import ModelShape as ModelShape
+    from archinfer.physics.deployment import Deployment as Deployment
+    from archinfer.solver.answer import Answer as Answer
+    from archinfer.solver.question import Question as Question
 
     __version__: str
-
-__all__ = [
-    "Answer",
-    "ArchinferError",
-    "Architecture",
-    "Deployment",
-    "FamilyRules",
-    "FileError",
-    "Habits",
-    "Hardware",
-    "InputError",
-    "MeasurementError",
-    "ModelShape",
-    "Posterior",
-    "Prediction",
-    "Question",
-    "UnitError",
-    "UnknownNameError",
-    "__version__",
-    "catalogue",
-    "check",
-    "compare",
-    "family_shape",
-    "infer",
-    "load_architecture",
-    "pareto",
-    "predict",
-    "solve",
-    "validate",
-]
 
 _HOMES = {
     "api.planning": ("pareto",),
     "api.serving": ("compare", "predict"),
     "api.solving": ("infer", "solve"),
     "api.validating": ("validate",),
+    "checks.run": ("check",),
     "errors": (
         "ArchinferError",
         "FileError",
@@ -93,6 +66,7 @@ _HOMES = {
     "solver.question": ("Question",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
+__all__ = sorted([*_HOME, "__version__", "catalogue"])
 
 
 def __getattr__(name: str) -> Any:
@@ -105,8 +79,6 @@ def __getattr__(name: str) -> Any:
         found: Any = version("archinfer")
     elif name == "catalogue":
         found = import_module("archinfer.models.catalogue")
-    elif name == "check":
-        found = import_module("archinfer.checks.run").run
     elif name in _HOME:
         found = getattr(import_module(f"archinfer.{_HOME[name]}"), name)
     else:
@@ -116,4 +88,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return list(__all__)
+    return __all__

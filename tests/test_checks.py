@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from archinfer import catalogue, predict, solve
 from archinfer.api.solving import question
 from archinfer.checks.results import Remark, Report, Result
-from archinfer.checks.run import run as run_checks
+from archinfer.checks.run import check as run_checks
 from archinfer.checks.schema import Check, Expect, read_check_file
 from archinfer.cli.examples import example
 from archinfer.errors import FileError

@@ -19,7 +19,7 @@ from archinfer import (
     predict,
     solve,
 )
-from archinfer.checks.run import run
+from archinfer.checks.run import check as run
 from archinfer.fitting.extent import extent
 from archinfer.fitting.observations import Observation
 from archinfer.fitting.validation import predict_rows

@@ -46,7 +46,7 @@ from archinfer.units import format_quantity, plain_number
 from archinfer.words import counted
 
 
-def run(paths: Iterable[str | os.PathLike[str]], evaluate: bool = True) -> Report:
+def check(paths: Iterable[str | os.PathLike[str]], evaluate: bool = True) -> Report:
     """Every check of several files; a wrong file does not stop the others.
 
     Args:

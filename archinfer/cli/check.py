@@ -57,11 +57,11 @@ def check(
     if not files:
         raise InputError("expected at least one check file (--init writes an example)")
 
-    from archinfer.checks.run import run
+    from archinfer.checks.run import check as held
     from archinfer.cli.output import say
     from archinfer.errors import FileError
 
-    report = run(files, evaluate=not lint)
+    report = held(files, evaluate=not lint)
     for kind, remarks in (("error", report.errors), ("warning", report.warnings)):
         for remark in remarks:
             said = FileError(remark.file, remark.message, remark.line)

@@ -22,7 +22,9 @@ def evidence(
 ) -> None:
     """Check evidence files, which solve reads with --evidence; exit code 2 if one is wrong."""
     from archinfer.api.evidence import read_evidence
+    from archinfer.cli.output import each
     from archinfer.errors import InputError, printable
+    from archinfer.units import format_range
 
     if init:
         from archinfer.cli.examples import write_example
@@ -31,26 +33,10 @@ def evidence(
         return
     if not files:
         raise InputError("expected at least one evidence file (--init writes an example)")
-    wrong = False
-    for file in files:
-        try:
-            found = read_evidence(file)
-        except InputError as error:
-            wrong = True
-            typer.echo(printable(f"error: {error}"), err=True)
-        else:
-            typer.echo(printable(f"{file}: OK"))
-            for piece in found.pieces:
-                typer.echo(printable(f"  {piece.text}"))
-            for name, value in found.facts.items():
-                shown = value if isinstance(value, str) else format_ends(value)
-                typer.echo(printable(f"  {name} {shown}"))
-    if wrong:
-        raise typer.Exit(2)
-
-
-def format_ends(ends: tuple[float, float]) -> str:
-    """Both ends of what a fact says."""
-    from archinfer.units import format_range
-
-    return format_range(*ends, "count")
+    for file, found in each(files, read_evidence):
+        typer.echo(printable(f"{file}: OK"))
+        for piece in found.pieces:
+            typer.echo(printable(f"  {piece.text}"))
+        for name, value in found.facts.items():
+            shown = value if isinstance(value, str) else format_range(value[0], value[1], "count")
+            typer.echo(printable(f"  {name} {shown}"))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from archinfer.cli.output import Answer, FormatOption
+from archinfer.cli.output import Answer, FormatOption, each
 from archinfer.cli.output import Format as Every
 from archinfer.cli.output import show as show_answer
 
@@ -68,17 +68,7 @@ def lint(
     files: Annotated[list[str], typer.Argument(help="Profiles to check: paths or names.")],
 ) -> None:
     """Check profiles; exit code 2 if one is wrong."""
-    from archinfer.errors import InputError
     from archinfer.hardware.profile import Hardware
 
-    wrong = False
-    for file in files:
-        try:
-            hardware = Hardware.load(file)
-        except InputError as error:
-            wrong = True
-            typer.echo(f"error: {error}", err=True)
-        else:
-            typer.echo(f"{file}: OK ({hardware.name}, {len(hardware.figures)} figures)")
-    if wrong:
-        raise typer.Exit(2)
+    for file, found in each(files, Hardware.load):
+        typer.echo(f"{file}: OK ({found.name}, {len(found.figures)} figures)")

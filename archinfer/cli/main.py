@@ -7,25 +7,22 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from archinfer.cli import (
-    calibrate,
-    check,
-    compare,
-    evidence,
-    fit,
-    hardware,
-    models,
-    pareto,
-    predict,
-    schema,
-    solve,
-    validate,
-)
+from archinfer.cli import hardware, models
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: getattr(import_module(f"archinfer.cli.{name}"), name)
+    for name in (
+        "solve", "predict", "compare", "pareto", "fit", "calibrate", "validate", "check",
+        "evidence", "schema",
+    )
+}  # fmt: skip
+"""Commands, each the function of its name in the module of its name."""
 
 COLUMNS_LEAST = 20
 """Narrowest window that is believed: some programs say 0 where they do not know."""
@@ -63,17 +60,6 @@ app = typer.Typer(
     ),
 )
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "solve": solve.solve,
-    "predict": predict.predict,
-    "compare": compare.compare,
-    "pareto": pareto.pareto,
-    "fit": fit.fit,
-    "calibrate": calibrate.calibrate,
-    "validate": validate.validate,
-}
-"""Commands whose options stand in the table of what can be asked."""
-
 
 def _not_built() -> None:
     """In the place of a command that is only listed."""
@@ -81,9 +67,6 @@ def _not_built() -> None:
 
 for name, function in FUNCTIONS.items():
     app.command(name, help=inspect.getdoc(function))(_not_built)
-app.command("check")(check.check)
-app.command("evidence")(evidence.evidence)
-app.command("schema")(schema.schema)
 app.add_typer(hardware.app, name="hardware")
 app.add_typer(models.app, name="models")
 

@@ -36,13 +36,15 @@ SHOWN: dict[str, tuple[Any, Any]] = {
 """Options of every command that returns an answer, with their defaults."""
 
 
-def with_options(command: str, function: Callable[..., Answer | None]) -> Callable[..., None]:
-    """The command with every option that it takes in the table.
+def with_options(command: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with every option that it takes in the table; one without `asked` as it is.
 
     The function gets the texts of those options as its first argument, by name, and its own
     parameters after it; the answer that it returns goes where --plot, --report and --format say.
     Messages that begin with the name of an entry name the option instead.
     """
+    if "asked" not in inspect.signature(function).parameters:
+        return function
     table = options(command)
     hints = get_type_hints(function, include_extras=True)
     own = list(inspect.signature(function).parameters.values())[1:]

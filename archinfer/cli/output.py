@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.util import find_spec
@@ -142,6 +142,21 @@ def say(message: str) -> None:
 def warn(message: str) -> None:
     """What to beware of."""
     say(f"warning: {message}")
+
+
+def each(files: Sequence[str], load: Callable[[str], Any]) -> Iterator[tuple[str, Any]]:
+    """Every file with what `load` makes of it; those that are wrong are told, and exit 2 ends."""
+    wrong = False
+    for file in files:
+        try:
+            found = load(file)
+        except InputError as error:
+            wrong = True
+            say(f"error: {error}")
+        else:
+            yield file, found
+    if wrong:
+        raise typer.Exit(2)
 
 
 def print_json(value: Any) -> None:
