@@ -26,7 +26,7 @@ _NAME_MOST = 100
 
 def known_families() -> tuple[str, ...]:
     """Every `model_type` that is read without guessing, sorted."""
-    return tuple(sorted({*FAMILIES, *SAME_AS}, key=str.lower))
+    return tuple(sorted({*FAMILIES, *SAME_AS}, key=lambda name: (name.lower(), name)))
 
 
 def load_config(path: str) -> dict[str, Any]:
