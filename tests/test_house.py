@@ -48,12 +48,6 @@ LATE = {
 }
 """Functions that import inside for another reason."""
 
-LONG = {
-    # Still too long.
-    "archinfer.fitting.cases.prepare",
-}
-"""Functions that may be longer."""
-
 FACADES = {
     # Layers and components are entered here.
     "archinfer.models.architecture",
@@ -134,12 +128,10 @@ def test_imports_stand_at_the_top(name: str) -> None:
 def test_files_and_functions_are_short(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= LINES_OF_A_MODULE
-    module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
     for function in _functions(ast.parse(text)):
         assert function.end_lineno is not None
         lines = function.end_lineno - function.lineno + 1
-        excused = f"{module}.{function.name}" in LONG
-        assert lines <= LINES_OF_A_FUNCTION or excused, f"{function.name} has {lines} lines"
+        assert lines <= LINES_OF_A_FUNCTION, f"{function.name} has {lines} lines"
 
 
 @pytest.mark.parametrize("name", [n for n in modules() if n not in FACADES])

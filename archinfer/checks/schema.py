@@ -24,6 +24,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from archinfer import files, strict
 from archinfer.api.arguments import read_claim
+from archinfer.api.solving import SPEEDS
 from archinfer.asking import LAYERS_MOST, Ask
 from archinfer.errors import InputError
 from archinfer.files import Document, Location
@@ -222,15 +223,8 @@ else:
 
 
 _DEPLOYMENT = (
-    "hardware",
-    "nodes",
-    "context",
-    "concurrency",
-    "weights",
-    "kv",
-    "speculation",
-    "software",
-)
+    "hardware", "nodes", "context", "concurrency", "weights", "kv", "speculation", "software",
+)  # fmt: skip
 _EXPECTED = {
     "model": ("feasible", "tokens_per_s", "nodes", "memory"),
     "solve": ("feasible", "contains", "excludes", "claim"),
@@ -356,10 +350,9 @@ def _solve_faults(solve: Any) -> Iterator[tuple[Location, str]]:
     """Options of a solve that do not go together."""
     if solve is None:
         return
-    speeds = ("tokens_per_second", "observed", "observed_max")
-    given = [name for name in speeds if getattr(solve, name) is not None]
+    given = [name for name in SPEEDS if getattr(solve, name) is not None]
     if not given:
-        yield (), "missing one of 'tokens_per_second', 'observed', 'observed_max' in key 'solve'"
+        yield (), f"missing one of {', '.join(map(repr, SPEEDS))} in key 'solve'"
     if len(given) > 1:
         yield (
             (given[1],),

@@ -13,19 +13,17 @@ if TYPE_CHECKING:
 
 def fit(asked: dict[str, Any]) -> None:
     """Fit a profile's unknown constants to published speeds, with their uncertainty."""
+    from archinfer.api.arguments import number
     from archinfer.api.solving import machine
     from archinfer.fitting.fit import fit_rows
     from archinfer.fitting.prior import fit_prior
     from archinfer.fitting.profile import profile_text
-    from archinfer.question import ASKS
     from archinfer.report.fit import document
     from archinfer.report.terminal import print_document
     from archinfer.writing import check_target, write
 
     hardware, observations, save = asked["hardware"], asked["observations"], asked["save"]
-    release = asked["release"]
-    if release is not None:
-        release = ASKS["release"].number("release", release)
+    release = number("release", asked)
     if save is not None:
         check_target("--save", save)
     profile, _ = machine(hardware)

@@ -14,18 +14,15 @@ if TYPE_CHECKING:
 
 def validate(asked: dict[str, Any]) -> Answer:
     """Predict published speeds, each by a fit without that model, beside naive baselines."""
+    from archinfer.api.arguments import number
     from archinfer.api.validating import validation
     from archinfer.errors import InputError
-    from archinfer.question import ASKS
     from archinfer.report.measured import validate_chart
     from archinfer.report.validation import csv_rows, document
 
-    floor = ASKS["floor"].number("floor", asked["floor"])
-    inverse_floor = asked["inverse_floor"]
-    if inverse_floor is not None:
-        inverse_floor = ASKS["inverse_floor"].number("inverse_floor", inverse_floor)
-        if not asked["inverse"]:
-            raise InputError("--inverse-floor needs the inverse: it does not go with --no-inverse")
+    floor, inverse_floor = number("floor", asked), number("inverse_floor", asked)
+    if inverse_floor is not None and not asked["inverse"]:
+        raise InputError("--inverse-floor needs the inverse: it does not go with --no-inverse")
     hardware, test = asked["hardware"], asked["test"]
     if asked["serving"]:
         return _serving(floor)

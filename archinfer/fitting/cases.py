@@ -153,33 +153,29 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
     chance: dict[int, float] = {}
     fits = True
     for nodes in asked:
-        usable = np.flatnonzero((nodes_used <= nodes) & found.fits)
-        if row.nodes is not None and row.batch is not None:
-            # Speeds measured on so many nodes are of one tensor-parallel group, across servers
-            # too (no row says otherwise), even where another mapping would have been faster.
-            group = np.asarray(found.mapping.tensor_parallel)
-            whole = usable[group[usable] == nodes]
-            usable = whole if len(whole) else usable
-        if len(usable):
-            pick = int(usable[np.argmin(found.passes_s[usable])])
-        else:
-            fits = False
-            usable = np.flatnonzero(nodes_used <= nodes)
-            pick = int(usable[np.argmin(np.asarray(found.memory_fraction)[usable])])
+        pick, holds = _pick(found, nodes, row.nodes is not None and row.batch is not None)
+        fits = fits and holds
         chance[pick] = chance.get(pick, 0.0) + 1.0 / float(nodes)
-    index = np.array(list(chance))
-    weight = np.array(list(chance.values()))
-    log_weight = np.log(weight / weight.sum())
-    return Case(
-        row,
-        workload,
-        found.mapping.take(index),
-        nodes_used[index],
-        log_weight,
-        None,
-        fits,
-        _draft(row),
-    )
+    index, weight = np.array(list(chance)), np.array(list(chance.values()))
+    mapping, log_weight = found.mapping.take(index), np.log(weight / weight.sum())
+    return Case(row, workload, mapping, nodes_used[index], log_weight, None, fits, _draft(row))
+
+
+def _pick(found: Evaluation, nodes: float, one_group: bool) -> tuple[int, bool]:
+    """Index of the fastest mapping on so many nodes, and whether it holds the model; where none
+    does, of the one that takes the least memory."""
+    used = np.asarray(found.nodes)
+    usable = np.flatnonzero((used <= nodes) & found.fits)
+    if one_group:
+        # Speeds measured on so many nodes are of one tensor-parallel group, across servers
+        # too (no row says otherwise), even where another mapping would have been faster.
+        group = np.asarray(found.mapping.tensor_parallel)
+        whole = usable[group[usable] == nodes]
+        usable = whole if len(whole) else usable
+    if len(usable):
+        return int(usable[np.argmin(found.passes_s[usable])]), True
+    usable = np.flatnonzero(used <= nodes)
+    return int(usable[np.argmin(np.asarray(found.memory_fraction)[usable])]), False
 
 
 def _as_run(
