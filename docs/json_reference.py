@@ -79,7 +79,9 @@ def page() -> str:
     shared: dict[str, dict[str, Any]] = {}
     for name, output in OUTPUTS.items():
         schema = json_schema(name)
-        shared |= schema.get("$defs", {})
+        for record, keys in schema.get("$defs", {}).items():
+            if shared.setdefault(record, keys) != keys:
+                raise ValueError(f"two records are called {record}: one would hide the other")
         parts.append(f"## {name}\n\n`archinfer {output.command} --format json`.\n")
         parts.append(table(schema) if "properties" in schema else f"A {kind(schema)}.\n")
     parts.append("## Parts\n")

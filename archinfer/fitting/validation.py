@@ -103,7 +103,7 @@ class FitErrors(TypedDict):
     worst_error: float
 
 
-class TransferRow(TypedDict):
+class TransferredRow(TypedDict):
     """One published speed, predicted by constants of another machine."""
 
     id: str
@@ -119,7 +119,7 @@ Transfer = TypedDict(
         "to": str,
         "fitted_on": Annotated[int, Described("rows")],
         "constants": dict[str, float],
-        "rows": list[TransferRow],
+        "rows": list[TransferredRow],
         "worst_abs_error": float,
     },
 )
@@ -329,7 +329,7 @@ def transfer(source: Hardware, target: Hardware, rows: Sequence[Observation]) ->
     centre = {name: float(np.exp(mean)) for name, (mean, _) in prior.constants.items()}
     hardware = target.with_constants(centre | carried)
     model = FitModel.of(hardware, [], prior)
-    out: list[TransferRow] = []
+    out: list[TransferredRow] = []
     for case in prepare_all(plain, hardware):
         theta = model.mean.copy()
         for name, value in carried.items():

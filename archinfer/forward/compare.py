@@ -111,7 +111,7 @@ class Entry(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Record):
+class Compared(Record):
     """What was asked of every machine."""
 
     KEYS = (
@@ -133,9 +133,9 @@ class HardwareComparison(Record):
     """with a target: of each model the deployments that meet it, fewest nodes and cheapest"""
 
     @property
-    def question(self) -> Asked:
+    def question(self) -> Compared:
         """What was asked of every machine."""
-        return Asked(self.results[0].prediction.deployment)
+        return Compared(self.results[0].prediction.deployment)
 
 
 def speed_ceiling(p: Prediction) -> Ceiling | None:

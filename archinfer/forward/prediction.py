@@ -17,6 +17,7 @@ from archinfer import phrases
 from archinfer.forward.room import Room, room
 from archinfer.hardware.figures import Figure
 from archinfer.hardware.profile import Hardware
+from archinfer.models.described import Component
 from archinfer.models.shape import ModelShape, Number
 from archinfer.physics.decode import Z90
 from archinfer.physics.deployment import Deployment
@@ -142,7 +143,7 @@ class Prediction(Record):
     """what would help, the best first; empty for arrays"""
     notes: tuple[str, ...] = ()
     """what to know before the figures are used"""
-    weight_formats: dict[str, str] | None = None
+    weight_formats: dict[Component, str] | None = None
     """by component, where the model has a config"""
     assumed: tuple[str, ...] | None = None
     """what the model's file does not say"""

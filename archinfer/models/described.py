@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 from archinfer.models import catalogue
 from archinfer.models.architecture import Architecture
 from archinfer.models.catalogue import Entry
 from archinfer.models.formats import kv_format
-from archinfer.record import Record
+from archinfer.models.layers.pieces import COMPONENTS
+from archinfer.record import As, Record
+
+Component: TypeAlias = Annotated[str, As(Literal[COMPONENTS])]
 
 CONVENTIONS = {
     "total": "language model: embedding and head (once if tied) and all layers; no vision tower, "
@@ -30,7 +33,8 @@ class ModelParameters(Record):
 
     total: int
     active: int
-    by_component: dict[str, int]
+    by_component: dict[Component, int]
+    """those that it has; `shared`: experts that every token uses"""
     active_without_input_embedding: int
     active_without_embedding_and_head: int
     multi_token_prediction_not_counted: int
@@ -81,9 +85,9 @@ class DescribedModel(Record):
     experts_per_token: float | None
     weight_format: str
     weight_bytes: float
-    weight_formats: dict[str, str]
+    weight_formats: dict[Component, str]
     """by component; several joined by ' + '"""
-    weight_bytes_by_component: dict[str, float]
+    weight_bytes_by_component: dict[Component, float]
     kv_format: str | None
     """of the KV cache, where the model's file states one"""
     assumed: tuple[str, ...]

@@ -89,7 +89,7 @@ class Question:
     nodes_known: bool = True
     """the nodes were asked for; False: they only say where the search ends"""
     software: str | None = None
-    """what made an observed speed, `USUAL_SOFTWARE` or one that the profile lists; None: unknown"""
+    """what made an observed speed, "usual" or one that the profile lists; null: unknown"""
     tables_known: frozenset[str] = frozenset()
     """of "vocabulary" and "tied", what was asked for; the posterior draws the others"""
     context_known: bool = False
