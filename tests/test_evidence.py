@@ -176,6 +176,15 @@ class TestInference:
         )
         assert found.contradictions[0].factor > 1000.0
 
+    def test_facts_that_no_model_has_are_named_with_their_factor(self) -> None:
+        """One to two parameters at 750 tokens/s: no posterior, and the total is to blame."""
+        for total in ((1.0, 2.0), (1e6, 2e6)):
+            found = infer(founding(total=total), 4096, target_ess=500)
+            assert not found.possible and found.total_params is None
+            worst = found.contradictions[0]
+            assert worst.kind == "total" and worst.factor > 1e3
+            assert worst.expected[0] > 1e9 and "total parameters" in worst.text
+
     def test_pieces_that_hardly_go_together_are_named(self) -> None:
         pieces = Evidence((SHORT, replace(PREFILL, value=8000.0), PASS))
         found = infer(founding(), 4096, target_ess=500, evidence=pieces)

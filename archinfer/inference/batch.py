@@ -90,6 +90,15 @@ class Batch:
             getattr(self, name)[index] = values
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Draws, and the points of the unit normal and the cells that they come from."""
+
+    batch: Batch
+    z: FloatArray
+    cell: Index
+
+
 def resampled(weights: FloatArray, count: int) -> Index:
     """Indices of `count` equally weighted draws, systematic."""
     points = (np.arange(count) + 0.5) / count

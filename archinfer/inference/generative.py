@@ -308,7 +308,8 @@ class GenerativeModel:
             index,
             hidden_size=workload.shape.hidden_size,
             nodes=mapping.nodes(layers),
-            log_nodes=log_nodes,
+            # A model less than one channel wide is none.
+            log_nodes=np.where(workload.shape.hidden_size >= 1.0, log_nodes, -np.inf),
         )
         if time is None:
             return None

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -46,22 +46,22 @@ from archinfer import special
 from archinfer.asking import Range
 from archinfer.errors import InputError
 from archinfer.hardware.speculation_law import SpeculationLaw
-from archinfer.inference.batch import Batch, resampled
-from archinfer.inference.contradiction import UNLIKELY, Contradiction, contradictions
+from archinfer.inference.batch import Kept, resampled
+from archinfer.inference.contradiction import UNLIKELY, Contradiction, contradictions, impossible
 from archinfer.inference.evidence import Evidence, Piece
 from archinfer.inference.generative import GenerativeModel
 from archinfer.inference.importance import Draws, Index, Proposal, adapt
-from archinfer.inference.narrowing import Draw, Outlook, outlooks, what_would_narrow
+from archinfer.inference.narrowing import SAME, Draw, Outlook, outlooks, what_would_narrow
 from archinfer.inference.observing import check
 from archinfer.inference.operations import Operations, operations
 from archinfer.inference.posterior import ExpectedSpeed, Posterior
 from archinfer.inference.prior import CATALOGUE_PRIOR, ShapePrior
-from archinfer.inference.statistics import DEGREES, quantiles
+from archinfer.inference.statistics import DEGREES
 from archinfer.inference.steps import steps
 from archinfer.models.family import ATTENTION_KINDS, attention_rule
 from archinfer.models.shape import FloatArray
 from archinfer.solver.question import Question
-from archinfer.units import format_range, plain_number
+from archinfer.units import plain_number
 
 ESS_FLOOR = 1000.0
 
@@ -69,15 +69,8 @@ TAIL = 1e-3
 """Probability of a speed as extreme as the observed one, given the nodes, below which the answer
 carries a warning: it then rests on the tails of the prior."""
 
-FAR = 6.0
-"""Scales of the noise beyond which a speed is not explained: Student's t with 4 degrees of
-freedom has 0.4 % there."""
-
 LADDER_ESS = 400.0
 """Effective sample size of the posteriors between the first piece of evidence and all."""
-
-EXPLAINED = 0.5
-"""Least posterior probability that a speed is explained, for an answer to be given."""
 
 
 def infer(
@@ -121,22 +114,29 @@ def infer(
     Raises:
         InputError: an empty or unknown choice of formats or kinds, or ranges that are none.
     """
-    build = partial(
-        generative_model, question, prior, weights_prior, attention, concurrency, read_context,
-        law, assumed,
-    )  # fmt: skip
-    model = build(evidence)
+
+    def build(question: Question, evidence: Evidence | None) -> GenerativeModel:
+        return generative_model(
+            question, prior, weights_prior, attention, concurrency, read_context, law, assumed,
+            evidence,
+        )  # fmt: skip
+
+    model = build(question, evidence)
     stages, reason = _sampled(model, samples, target_ess, np.random.default_rng(seed))
     found: tuple[Contradiction, ...] = ()
-    if evidence is not None and (reason or min(_tails(model, stages)) < UNLIKELY):
-        found = contradictions(model.pieces, partial(_left, build, evidence))
+    if reason or min(_tails(model, stages)) < UNLIKELY:
+        found = _contradictions(partial(_rest, build, question), model)
+        # One speed alone is against nothing but the prior, of which a warning tells.
+        several = len(model.pieces) > 1 or bool(_known(question))
+        if not reason and several and any(c.hopeless for c in found):
+            reason = f"what is known does not go together: {found[0].text}"
     posterior = _posterior(model, stages, reason, found)
     return posterior if reason else replace(posterior, warnings=_warnings(posterior, target_ess))
 
 
 def _posterior(
     model: GenerativeModel,
-    stages: list[Draws[_Kept]],
+    stages: list[Draws[Kept]],
     reason: str,
     found: tuple[Contradiction, ...],
 ) -> Posterior:
@@ -171,11 +171,11 @@ def _posterior(
 
 def _sampled(
     model: GenerativeModel, samples: int, target_ess: float, rng: np.random.Generator
-) -> tuple[list[Draws[_Kept]], str]:
+) -> tuple[list[Draws[Kept]], str]:
     """Draws of each level of evidence, and why the last of them has none ("" where it has)."""
     if samples < 256:
         raise InputError(f"samples must be at least 256, found {samples}")
-    levels: list[Draws[_Kept]] = []
+    levels: list[Draws[Kept]] = []
     start: Proposal | None = None
     pieces = len(model.pieces) or int(model.question.observed)
     for level in range(2 + pieces):
@@ -183,23 +183,16 @@ def _sampled(
         between = 1 < level < 1 + pieces
         size = (samples // 4, LADDER_ESS) if between else (samples, target_ess)
 
-        def evaluate(z: FloatArray, cell: Index, level: int = level) -> tuple[FloatArray, _Kept]:
+        def evaluate(z: FloatArray, cell: Index, level: int = level) -> tuple[FloatArray, Kept]:
             evidence, batch = model.evaluate(level, z, cell)
-            return evidence, _Kept(batch, z, cell)
+            return evidence, Kept(batch, z, cell)
 
         levels.append(adapt(model.space, evaluate, *size, rng, start))
-        reason = _impossible(model, level, levels[-1])
+        reason = impossible(model, level, levels[-1])
         if reason:
             return levels, reason
         start = levels[-1].proposal
     return levels, ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    batch: Batch
-    z: FloatArray
-    cell: Index
 
 
 def _observed(model: GenerativeModel) -> tuple[Piece, ...]:
@@ -211,36 +204,67 @@ def _observed(model: GenerativeModel) -> tuple[Piece, ...]:
 
 
 def _draw(
-    model: GenerativeModel, level: Draws[_Kept], pieces: tuple[Piece, ...], count: int = 1024
+    model: GenerativeModel, level: Draws[Kept], pieces: tuple[Piece, ...], count: int = 1024
 ) -> Draw:
     """Equally weighted draws of one level."""
     index, kept = resampled(level.weights, count), level.payload
     return Draw(model, kept.z[index], kept.cell[index], kept.batch.take(index), pieces)
 
 
-def _tails(model: GenerativeModel, stages: Sequence[Draws[_Kept]]) -> list[float]:
+def _tails(model: GenerativeModel, stages: Sequence[Draws[Kept]]) -> list[float]:
     """Two-sided probability of each piece of evidence after all before it."""
     found = [1.0]
-    for k, piece in enumerate(model.pieces[: len(stages) - 2]):
-        (outlook,) = outlooks(_draw(model, stages[k + 1], model.pieces[:k]), [piece])
+    pieces = _observed(model)
+    for k, piece in enumerate(pieces[: len(stages) - 2]):
+        (outlook,) = outlooks(_draw(model, stages[k + 1], pieces[:k]), [piece])
         found.append(outlook.expected(piece)[1])
     return found
 
 
-def _left(
-    build: Callable[[Evidence], GenerativeModel], evidence: Evidence, place: int
-) -> Outlook | None:
-    """What all other pieces leave of the one at `place`; None where they have no posterior."""
-    rest = build(evidence.without(place))
-    if not rest.pieces:
-        return None
-    stages, reason = _sampled(rest, 2048, 200.0, np.random.default_rng(0))
-    if reason:
-        return None
-    return outlooks(_draw(rest, stages[-1], rest.pieces), [evidence.pieces[place]])[0]
+FACTS = ("total", "active", "layers")
+"""Known ranges that are held against everything else where things do not go together."""
+
+ANYTHING: Range = (0.0, np.inf)
+"""What nobody said anything of."""
 
 
-def _speed_bits(before: Draws[_Kept], after: Draws[_Kept]) -> float:
+def _known(question: Question) -> dict[str, Range]:
+    """Such ranges of a question."""
+    return {f: getattr(question, f) for f in FACTS if getattr(question, f) != ANYTHING}
+
+
+def _contradictions(rest: _Rest, model: GenerativeModel) -> tuple[Contradiction, ...]:
+    """Each piece and each known range against all others."""
+    pieces, question = _observed(model), model.question
+
+    def without(place: int) -> Outlook | None:
+        draw = rest({}, Evidence(pieces).without(place))
+        return None if draw is None else outlooks(draw, [pieces[place]])[0]
+
+    def unasked(kind: str) -> FloatArray | None:
+        draw = rest({kind: ANYTHING}, Evidence(pieces))
+        return None if draw is None else getattr(draw.batch, SAME[kind])
+
+    return contradictions(pieces, without, _known(question), unasked)
+
+
+_Rest = Callable[[dict[str, Any], Evidence], Draw | None]
+
+
+def _rest(
+    build: Callable[[Question, Evidence], GenerativeModel],
+    question: Question,
+    changes: dict[str, Any],
+    evidence: Evidence,
+) -> Draw | None:
+    """Draws of a question that knows less, given some pieces; None where there are none."""
+    asked = question.with_(observed=bool(evidence.pieces), **changes)
+    model = build(asked, evidence)
+    stages, reason = _sampled(model, 2048, 200.0, np.random.default_rng(0))
+    return None if reason else _draw(model, stages[-1], evidence.pieces)
+
+
+def _speed_bits(before: Draws[Kept], after: Draws[Kept]) -> float:
     """Divergence of the posterior from what was known before the speed: E log(p(speed | .) / p)."""
     w = after.weights
     held = w > 0.0
@@ -248,7 +272,7 @@ def _speed_bits(before: Draws[_Kept], after: Draws[_Kept]) -> float:
     return max(0.0, mean - after.log_evidence + before.log_evidence) / float(np.log(2.0))
 
 
-def _predictive(model: GenerativeModel, draws: Draws[_Kept], count: int = 2048) -> ExpectedSpeed:
+def _predictive(model: GenerativeModel, draws: Draws[Kept], count: int = 2048) -> ExpectedSpeed:
     """Speeds to expect of draws that know the nodes."""
     index = resampled(draws.weights, count)
     _, batch = model.evaluate(1, draws.payload.z[index], draws.payload.cell[index], speed=True)
@@ -340,55 +364,3 @@ def _profile_law(question: Question) -> SpeculationLaw | None:
     hardware = question.hardware
     defaults = (Question(hardware).speculation, (hardware.accepted_low, hardware.accepted_high))
     return hardware.speculation if question.speculation in defaults else None
-
-
-def _impossible(model: GenerativeModel, level: int, draws: Draws[_Kept]) -> str:
-    """Why no draw agrees with the evidence of this level; "" where some do."""
-    question = model.question
-    node = question.hardware.node
-    if level == 0:
-        if draws.ess > 0.0:
-            return ""
-        known = [
-            f"{name} {format_range(low, high, 'count')}"
-            for name in ("total", "active", "layers")
-            for low, high in (getattr(question, name),)
-            if (low, high) != (0.0, np.inf)
-        ]
-        return f"no model has {' and '.join(known)}: the prior over architectures excludes it"
-    if level == 1:
-        if draws.ess > 0.0:
-            return ""
-        plural = "" if question.nodes[1] == 1 else "s"
-        text = (
-            f"no model within the known ranges fits on {format_range(*question.nodes, 'count')} "
-            f"{node}{plural} in any of the formats {', '.join(question.weights)}"
-        )
-        if question.hardware.spatial:
-            text += (
-                " and fills them: all are too large, too small, or of too few layers, which are "
-                "whole"
-            )
-        return text
-    batch = draws.payload.batch
-    if draws.ess > 0.0:
-        explained = draws.weights[np.abs(batch.deviation) < FAR].sum()
-        if explained > EXPLAINED:
-            return ""
-    if model.pieces:
-        last = model.pieces[level - 2]
-        given = " and ".join(p.text for p in model.pieces[: level - 2])
-        beside = f" beside {given}" if given else ""
-        return f"no model of the prior explains {last.text}{beside}"
-    alive = np.isfinite(draws.log_weights)
-    slow, fast = quantiles(batch.tokens_per_s[alive], _equal(int(alive.sum())), (0.05, 0.95))
-    speed = ("at most " if question.ceiling else "") + plain_number(question.tokens_per_s, 6)
-    return (
-        f"no model that fits answers at {speed} tokens/s: those "
-        f"tried reach {slow:,.0f} to {fast:,.0f}, and noise of more than {FAR:g} of its "
-        "scales would have to make up the rest"
-    )
-
-
-def _equal(count: int) -> FloatArray:
-    return np.full(count, 1.0 / max(count, 1))

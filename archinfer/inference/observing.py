@@ -276,8 +276,7 @@ class Noise:
 
 def noise(hardware: Hardware, pieces: Sequence[Piece], found: Predicted) -> Noise:
     """Residuals and scale matrices of pieces."""
-    covariance = hardware.constants()[2]
-    by_constants = np.einsum("npc,cd,nqd->npq", found.exposure, covariance, found.exposure)
+    by_constants = found.exposure @ hardware.constants()[2] @ found.exposure.swapaxes(1, 2)
     process = [(KINDS[p.kind].process, p.model) for p in pieces]
     shared = np.array([[SHARED.get(a[0], 0.0) * (a == b) for b in process] for a in process])
     np.fill_diagonal(shared, 1.0)
