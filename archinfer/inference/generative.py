@@ -14,8 +14,7 @@ import numpy as np
 from archinfer import special
 from archinfer.asking import Range
 from archinfer.hardware.speculation_law import SpeculationLaw
-from archinfer.inference.batch import Batch
-from archinfer.inference.cells import Cells
+from archinfer.inference.batch import Batch, Cells
 from archinfer.inference.evidence import Conditions, Piece
 from archinfer.inference.importance import Index, Space
 from archinfer.inference.nuisances import (

@@ -42,7 +42,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from archinfer import special
 from archinfer.asking import Range
 from archinfer.errors import InputError
 from archinfer.hardware.speculation_law import SpeculationLaw
@@ -56,8 +55,7 @@ from archinfer.inference.observing import check
 from archinfer.inference.operations import Operations, operations
 from archinfer.inference.posterior import ExpectedSpeed, Posterior
 from archinfer.inference.prior import CATALOGUE_PRIOR, ShapePrior
-from archinfer.inference.statistics import DEGREES
-from archinfer.inference.steps import steps
+from archinfer.inference.steps import bits, steps
 from archinfer.models.family import ATTENTION_KINDS, attention_rule
 from archinfer.models.shape import FloatArray
 from archinfer.solver.question import Question
@@ -156,14 +154,15 @@ def _posterior(
     }
     if reason:
         return Posterior(ess=0.0, weights=np.zeros(len(last.log_weights)), **common)
+    levels = [(d.payload.batch, d.weights, d.log_evidence) for d in stages]
     return Posterior(
         ess=last.ess,
         weights=last.weights,
         prior=(stages[0].payload.batch, stages[0].weights),
         with_nodes=(stages[1].payload.batch, stages[1].weights),
         predictive=_predictive(model, stages[1]),
-        speed_bits=_speed_bits(stages[1], last) if len(stages) > 2 else 0.0,
-        steps=steps(model.pieces, [(d.payload.batch, d.weights, d.log_evidence) for d in stages]),
+        speed_bits=bits(levels[1], levels[-1], True) if len(stages) > 2 else 0.0,
+        steps=steps(model.pieces, levels),
         narrow=partial(what_would_narrow, _draw(model, last, _observed(model), 4096)),
         **common,
     )
@@ -233,7 +232,9 @@ def _known(question: Question) -> dict[str, Range]:
     return {f: getattr(question, f) for f in FACTS if getattr(question, f) != ANYTHING}
 
 
-def _contradictions(rest: _Rest, model: GenerativeModel) -> tuple[Contradiction, ...]:
+def _contradictions(
+    rest: Callable[[dict[str, Any], Evidence], Draw | None], model: GenerativeModel
+) -> tuple[Contradiction, ...]:
     """Each piece and each known range against all others."""
     pieces, question = _observed(model), model.question
 
@@ -246,9 +247,6 @@ def _contradictions(rest: _Rest, model: GenerativeModel) -> tuple[Contradiction,
         return None if draw is None else getattr(draw.batch, SAME[kind])
 
     return contradictions(pieces, without, _known(question), unasked)
-
-
-_Rest = Callable[[dict[str, Any], Evidence], Draw | None]
 
 
 def _rest(
@@ -264,25 +262,12 @@ def _rest(
     return None if reason else _draw(model, stages[-1], evidence.pieces)
 
 
-def _speed_bits(before: Draws[Kept], after: Draws[Kept]) -> float:
-    """Divergence of the posterior from what was known before the speed: E log(p(speed | .) / p)."""
-    w = after.weights
-    held = w > 0.0
-    mean = float(w[held] @ after.payload.batch.log_speed[held])
-    return max(0.0, mean - after.log_evidence + before.log_evidence) / float(np.log(2.0))
-
-
-def _predictive(model: GenerativeModel, draws: Draws[Kept], count: int = 2048) -> ExpectedSpeed:
+def _predictive(model: GenerativeModel, draws: Draws[Kept]) -> ExpectedSpeed:
     """Speeds to expect of draws that know the nodes."""
-    index = resampled(draws.weights, count)
-    _, batch = model.evaluate(1, draws.payload.z[index], draws.payload.cell[index], speed=True)
-    centre = np.log(batch.tokens_per_s)
-    observed = np.log(model.question.tokens_per_s)
-    below = float(special.stdtr(DEGREES, (observed - centre) / batch.log_scale).mean())
-    noise = np.random.default_rng(0).standard_t(DEGREES, count)
-    p05, p50, p95 = np.exp(np.quantile(centre + batch.log_scale * noise, (0.05, 0.5, 0.95)))
-    tail = below if model.question.ceiling else min(1.0, 2.0 * min(below, 1.0 - below))
-    return ExpectedSpeed(float(p05), float(p50), float(p95), tail)
+    q = model.question
+    speed = Piece("speed", q.tokens_per_s, stated="at most" if q.ceiling else "measured")
+    ends, tail = outlooks(_draw(model, draws, (), 2048), [speed])[0].expected(speed)
+    return ExpectedSpeed(*map(float, ends), tail)
 
 
 def _warnings(posterior: Posterior, target_ess: float) -> tuple[str, ...]:

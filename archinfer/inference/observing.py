@@ -26,8 +26,7 @@ from archinfer.errors import InputError
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.evidence import KINDS, Conditions, Piece
 from archinfer.inference.nuisances import SCALE_UNCERTAINTY
-from archinfer.inference.references import GAIN_LOG_SD, reference_scene
-from archinfer.inference.scene import Drafting, Scene
+from archinfer.inference.scene import GAIN_LOG_SD, Drafting, Scene, reference_scene
 from archinfer.inference.statistics import DEGREES
 from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.decode import decode_time

@@ -60,9 +60,9 @@ def steps(pieces: Sequence[Piece], levels: Sequence[Level]) -> tuple[Step, ...]:
     if not pieces:
         return ()
     names = ["prior", "nodes", *(p.text for p in pieces)]
-    bits = [0.0, 0.0, *(_bits(levels[k - 1], levels[k]) for k in range(2, len(levels)))]
+    each = [0.0, 0.0, *(bits(levels[k - 1], levels[k]) for k in range(2, len(levels)))]
     found = []
-    for name, taught, (batch, weights, _) in zip(names, bits, levels, strict=True):
+    for name, taught, (batch, weights, _) in zip(names, each, levels, strict=True):
         ranges = {
             q: Quantiles(*map(float, quantiles(getattr(batch, q), weights, (0.05, 0.5, 0.95))))
             for q in QUANTITIES
@@ -71,18 +71,19 @@ def steps(pieces: Sequence[Piece], levels: Sequence[Level]) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def _bits(before: Level, after: Level) -> float:
-    """Divergence of one posterior from that before: E log(p(piece | draw, before) / p(piece))."""
+def bits(before: Level, after: Level, everything: bool = False) -> float:
+    """Divergence of one posterior from that before, which had one piece less, or had none:
+    E log(p(pieces | draw, before) / p(pieces | before))."""
     batch, w, evidence = after
     held = w > 0.0
-    mean = float(w[held] @ (batch.log_speed[held] - batch.log_before[held]))
-    return max(0.0, mean - evidence + before[2]) / float(np.log(2.0))
+    told = batch.log_speed[held] - (0.0 if everything else batch.log_before[held])
+    return max(0.0, float(w[held] @ told) - evidence + before[2]) / float(np.log(2.0))
 
 
 def taught(pieces: Sequence[Piece], found: Sequence[Step]) -> tuple[Taught, ...]:
     """Each piece with what its step taught."""
-    bits = [step.bits for step in found[2:]] or [float("nan")] * len(pieces)
+    each = [step.bits for step in found[2:]] or [float("nan")] * len(pieces)
     return tuple(
         Taught(p.kind, p.value, p.spread, p.stated, p.conditions, p.source, p.model, b)
-        for p, b in zip(pieces, bits, strict=True)
+        for p, b in zip(pieces, each, strict=True)
     )
