@@ -266,8 +266,8 @@ def _predictive(model: GenerativeModel, draws: Draws[Kept]) -> ExpectedSpeed:
     """Speeds to expect of draws that know the nodes."""
     q = model.question
     speed = Piece("speed", q.tokens_per_s, stated="at most" if q.ceiling else "measured")
-    ends, tail = outlooks(_draw(model, draws, (), 2048), [speed])[0].expected(speed)
-    return ExpectedSpeed(*map(float, ends), tail)
+    (p05, p50, p95), tail = outlooks(_draw(model, draws, (), 2048), [speed])[0].expected(speed)
+    return ExpectedSpeed(float(p05), float(p50), float(p95), tail)
 
 
 def _warnings(posterior: Posterior, target_ess: float) -> tuple[str, ...]:
