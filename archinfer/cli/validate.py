@@ -40,11 +40,11 @@ def validate(asked: dict[str, Any]) -> Answer:
 def _serving(floor: float) -> Answer:
     """Configurations of serving engines against the shipped profiles."""
     from archinfer.fitting.serving import serving_accuracy
-    from archinfer.report.serving import csv_rows, document
+    from archinfer.report.validation import serving_document, serving_rows
 
     with waiting("predicting configurations of serving engines"):
         found = serving_accuracy()
-    return Answer(found, document, csv_rows, code=int(found.all.coverage90 < floor))
+    return Answer(found, serving_document, serving_rows, code=int(found.all.coverage90 < floor))
 
 
 def _below(found: Validation, floor: float, inverse_floor: float | None, named: str) -> bool:

@@ -53,13 +53,12 @@ def _point(p: Timing) -> Sequence[str]:
 
 def document(found: Calibration) -> doc.Document:
     """What `archinfer calibrate` measured."""
-    told = [doc.Paragraph(text, where=doc.ALL, tight=True) for text in sentences(found)]
-    told[-1] = doc.Paragraph(sentences(found)[-1], where=doc.ALL)
+    *told, last = sentences(found)
+    words = [doc.Paragraph(text, where=doc.ALL, tight=True) for text in told]
     chart = doc.Later(lambda: _pictures(found))
     blind = () if found.blind is None else _blind_sentences(found.blind)
     blocks: list[doc.Block] = [
-        doc.Lead([], list(_lead(found))),
-        doc.Section("In words", told),
+        doc.Section("In words", [*words, doc.Paragraph(last, where=doc.ALL)]),
         doc.Section("Pictures", [chart], doc.PAGE),
         doc.Section("What was measured", list(tables(found))),
         doc.Section("Blind test", [doc.Paragraph(text, where=doc.ALL) for text in blind]),
@@ -72,19 +71,6 @@ def _pictures(found: Calibration) -> Iterator[doc.Block]:
     chart = calibrate_chart(found)
     yield doc.Pictures(chart.panels, "picture")
     yield doc.Paragraph(chart.caption, "soft", doc.PAGE)
-
-
-def _lead(found: Calibration) -> Iterator[tuple[str, str]]:
-    """Label and sentence of what to take away."""
-    held = found.run.heldout
-    yield (
-        "How sure",
-        f"Shapes that the fit has not seen are predicted with a median error of "
-        f"{percent(held.median_error, 1)}, {percent(held.worst_error, 1)} at worst.",
-    )
-    yield "Stays here", "Seconds per byte, FLOP, layer, expert call and token."
-    used = [r.text.partition("; ")[0] for r in found.transferable.rows if r.used]
-    yield "Carries over to other hardware", f"{'; '.join(used)}."
 
 
 def tables(found: Calibration) -> Iterator[doc.Table]:

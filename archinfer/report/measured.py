@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 
 import numpy as np
@@ -40,9 +40,8 @@ def validate_chart(found: Validation) -> chart.Chart:
         "archinfer/data/observations.yaml; constants: archinfer hardware show."
     )
     title = "Published speeds against predictions that have not seen the model"
-    return chart.Chart(
-        title, ((_scatter(found.predictions), _errors(found)),), caption, (1.25, 1.0)
-    )
+    panels = _scatter(found.predictions), _errors(found)
+    return chart.Chart(title, (panels,), caption, (1.25, 1.0))
 
 
 def _scatter(rows: list[PublishedSpeed]) -> chart.Panel:
@@ -58,21 +57,12 @@ def _scatter(rows: list[PublishedSpeed]) -> chart.Panel:
     marks: list[chart.Mark] = [
         chart.Curve(both, both, "ink", width=1.2, label="predicted = published")
     ]
-    for factor in (2.0, 0.5):
-        label = "off by a factor of 2" if factor > 1.0 else ""
-        marks.append(
-            chart.Curve(both, [factor * v for v in both], "grey", chart.DASHES[2], 1.0, label)
-        )
+    for factor, label in ((2.0, "off by a factor of 2"), (0.5, "")):
+        away = [factor * v for v in both]
+        marks.append(chart.Curve(both, away, "grey", chart.DASHES[2], 1.0, label))
     if naive:
-        marks.append(
-            chart.Points(
-                [o for o, _ in naive],
-                [v for _, v in naive],
-                "grey",
-                "square",
-                "constant time a layer",
-            )
-        )
+        at = [o for o, _ in naive], [v for _, v in naive]
+        marks.append(chart.Points(*at, "grey", "square", WAYS["constant_per_layer"]))
     worst = sorted(rows, key=lambda p: -p.error)
     places = [(p.model, p.observed, p.predicted["p50"]) for p in worst]
     named = chart.names_that_fit(places, x, y, (), NAMED)
@@ -153,35 +143,34 @@ def _parts(found: Calibration) -> list[tuple[str, str, str, tuple[Timing, ...]]]
     ]
 
 
+def _series(
+    found: Calibration, x: Callable[[Timing], float], y: Callable[[Timing], float]
+) -> list[chart.Points]:
+    """Markers of the shapes of each part."""
+    return [
+        chart.Points(
+            [x(p) for p in points], [y(p) for p in points], colour, marker, label, size=3.5
+        )
+        for label, colour, marker, points in _parts(found)
+    ]
+
+
 def _measured(found: Calibration) -> chart.Panel:
     every = [*found.run.fitted.points, *found.run.heldout.points]
     ends = [v for p in every for v in (p.measured_tokens_per_s, p.predicted_tokens_per_s)]
     x = chart.around("measured tokens/s of one sequence", ends, 1.25)
     y = chart.around("predicted tokens/s of one sequence", ends, 1.25)
-    marks: list[chart.Mark] = [
-        chart.Curve(
-            [x.low, x.high], [x.low, x.high], "ink", width=1.2, label="predicted = measured"
-        )
-    ]
-    for label, colour, marker, points in _parts(found):
-        marks.append(
-            chart.Points(
-                [p.measured_tokens_per_s for p in points],
-                [p.predicted_tokens_per_s for p in points],
-                colour,
-                marker,
-                label,
-                size=3.5,
-            )
-        )
+    both = [x.low, x.high]
     words = "; ".join(
         f"{p.point.name}: {compact(p.measured_tokens_per_s)} measured, "
         f"{compact(p.predicted_tokens_per_s)} predicted"
         for p in found.run.heldout.points
     )
-    return chart.Panel(
-        "Predicted against measured", f"Held-out shapes. {words}.", x, y, tuple(marks)
+    marks: tuple[chart.Mark, ...] = (
+        chart.Curve(both, both, "ink", width=1.2, label="predicted = measured"),
+        *_series(found, lambda p: p.measured_tokens_per_s, lambda p: p.predicted_tokens_per_s),
     )
+    return chart.Panel("Predicted against measured", f"Held-out shapes. {words}.", x, y, marks)
 
 
 def _residuals(found: Calibration) -> chart.Panel:
@@ -214,23 +203,13 @@ def _residuals(found: Calibration) -> chart.Panel:
 def _roofline(found: Calibration) -> chart.Panel:
     ceilings = found.run.host.ceilings
     read, peak = ceilings.read_bytes_per_s / GIGA, ceilings.matmul_flops_per_s / GIGA
-    series: list[chart.Mark] = []
-    intensities: list[float] = []
-    rates: list[float] = []
-    for label, colour, marker, points in _parts(found):
-        at = [p.flops_per_byte for p in points]
-        rate = [p.measured_flops_per_s / GIGA for p in points]
-        series.append(chart.Points(at, rate, colour, marker, label, size=3.5))
-        intensities += at
-        rates += rate
+    series = _series(found, lambda p: p.flops_per_byte, lambda p: p.measured_flops_per_s / GIGA)
+    intensities, rates = ([v for s in series for v in getattr(s, axis)] for axis in "xy")
     x = chart.around("FLOPs per byte", [*intensities, peak / read], 1.6)
     y = chart.around("GFLOP/s", [*rates, peak], 1.6)
-    roof = np.geomspace(x.low, x.high, 60)
-    line = chart.Curve(
-        roof.tolist(),
-        np.minimum(read * roof, peak).tolist(),
-        label="roof: reads, then matrix products",
-    )
+    at = np.geomspace(x.low, x.high, 60)
+    roof = np.minimum(read * at, peak)
+    line = chart.Curve(at.tolist(), roof.tolist(), label="roof: reads, then matrix products")
     share = max(r / min(read * i, peak) for r, i in zip(rates, intensities, strict=True))
     return chart.Panel(
         "Roofline with the measured shapes",

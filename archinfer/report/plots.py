@@ -10,20 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archinfer.report.chart import (
-    COLOURS,
-    Band,
-    Bars,
-    Box,
-    Cells,
-    Chart,
-    Curve,
-    Mark,
-    Note,
-    Panel,
-    Points,
-    ticks,
-)
+from archinfer.report import chart as model
+from archinfer.report.chart import COLOURS, Chart, Panel
 from archinfer.writing import write
 
 if TYPE_CHECKING:
@@ -85,7 +73,7 @@ def _draw(made: Any, axes: Any, panel: Panel) -> None:
             getattr(axes, f"set_{which}scale")("log")
         getattr(axes, f"set_{which}lim")(axis.low, axis.high)
         few = 4 if panel.small else 8
-        places = ticks(axis, few)
+        places = model.ticks(axis, few)
         side = getattr(axes, f"{which}axis")
         side.set_ticks([v for v, _ in places], labels=[t for _, t in places])
         side.set_ticks([], minor=True)
@@ -101,85 +89,64 @@ def _dash(dash: Sequence[float]) -> Any:
     return (0, tuple(dash)) if dash else "-"
 
 
-def _label(text: str) -> str | None:
-    return text or None
-
-
-def _mark(made: Any, axes: Any, mark: Mark, panel: Panel, size: float) -> None:
+def _mark(made: Any, axes: Any, mark: model.Mark, panel: Panel, size: float) -> None:
     match mark:
-        case Band():
-            axes.fill_between(
-                mark.x,
-                mark.low,
-                mark.high,
-                facecolor=COLOURS[mark.colour],
-                hatch=mark.hatch * 2 or None,
-                edgecolor="none",
-                label=_label(mark.label),
-            )
-        case Curve():
+        case model.Band():
+            style = {"facecolor": COLOURS[mark.colour], "hatch": mark.hatch * 2 or None}
+            area = mark.x, mark.low, mark.high
+            axes.fill_between(*area, edgecolor="none", label=mark.label or None, **style)
+        case model.Curve():
             axes.plot(
                 mark.x,
                 mark.y,
                 color=COLOURS[mark.colour],
                 linestyle=_dash(mark.dash),
                 linewidth=mark.width,
-                label=_label(mark.label),
+                label=mark.label or None,
                 path_effects=_halo(mark.width + 1.6),
             )
-        case Cells():
+        case model.Cells():
             _cells(made, axes, mark, size)
-        case Points():
+        case model.Points():
             _points(axes, mark, size)
-        case Box():
+        case model.Box():
             from matplotlib.patches import Rectangle
 
             (x0, x1), (y0, y1) = mark.x, mark.y
-            axes.add_patch(
-                Rectangle(
-                    (x0, y0),
-                    x1 - x0,
-                    y1 - y0,
-                    fill=False,
-                    edgecolor=COLOURS[mark.colour],
-                    linewidth=2.0,
-                    linestyle="--",
-                    label=mark.label,
-                )
-            )
-        case Bars():
+            box = Rectangle(
+                (x0, y0), x1 - x0, y1 - y0, fill=False, label=mark.label,
+                edgecolor=COLOURS[mark.colour], linewidth=2.0, linestyle="--",
+            )  # fmt: skip
+            axes.add_patch(box)
+        case model.Bars():
             _bars(axes, mark, size)
-        case Note():
-            _words(axes, mark, size - 1)
+        case model.Note():
+            _note(axes, mark, size - 1)
 
 
-def _halo(width: float) -> list[Any]:
-    """White around a line, which then stands out from dark colours as well."""
+def _halo(width: float, alpha: float = 0.75) -> list[Any]:
+    """White around a line or letters, which then stand out from dark colours as well."""
     from matplotlib.patheffects import withStroke
 
-    return [withStroke(linewidth=width, foreground="white", alpha=0.75)]
+    return [withStroke(linewidth=width, foreground="white", alpha=alpha)]
 
 
-def _words(axes: Any, note: Note, size: float) -> None:
-    from matplotlib.patheffects import withStroke
-
-    ha = {"start": "left", "middle": "center", "end": "right"}[note.anchor]
-    axes.annotate(
-        note.text,
-        (note.x, note.y),
-        (note.dx, note.dy),
-        textcoords="offset points",
-        ha=ha,
-        va="center" if note.angle else "baseline",
-        rotation=note.angle,
-        fontsize=size,
-        color=COLOURS[note.colour],
-        path_effects=[withStroke(linewidth=2.5, foreground="white", alpha=0.9)],
-        annotation_clip=False,
-    )
+def _words(axes: Any, text: str, at: tuple[float, float], shift: tuple[float, float], size: float,
+           **more: Any) -> None:  # fmt: skip
+    """Words at a place, shifted by points."""
+    axes.annotate(text, at, shift, textcoords="offset points", fontsize=size, **more)
 
 
-def _cells(made: Any, axes: Any, mark: Cells, size: float) -> None:
+def _note(axes: Any, note: model.Note, size: float) -> None:
+    _words(
+        axes, note.text, (note.x, note.y), (note.dx, note.dy), size,
+        ha={"start": "left", "middle": "center", "end": "right"}[note.anchor],
+        va="center" if note.angle else "baseline", rotation=note.angle,
+        color=COLOURS[note.colour], path_effects=_halo(2.5, 0.9), annotation_clip=False,
+    )  # fmt: skip
+
+
+def _cells(made: Any, axes: Any, mark: model.Cells, size: float) -> None:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import BoundaryNorm, ListedColormap
 
@@ -199,9 +166,7 @@ def _cells(made: Any, axes: Any, mark: Cells, size: float) -> None:
     bar.set_label(textwrap.fill(mark.label, 66), fontsize=size - 1)
 
 
-def _points(axes: Any, mark: Points, size: float) -> None:
-    from matplotlib.patheffects import withStroke
-
+def _points(axes: Any, mark: model.Points, size: float) -> None:
     errors: dict[str, Any] = {}
     for key, ends, middle in (("xerr", mark.x_ends, mark.x), ("yerr", mark.y_ends, mark.y)):
         if ends is not None:
@@ -220,23 +185,16 @@ def _points(axes: Any, mark: Points, size: float) -> None:
         elinewidth=1.4,
         capsize=2.5 if errors else 0.0,
         linestyle="none",
-        label=_label(mark.label),
+        label=mark.label or None,
         **errors,
     )
+    style: dict[str, Any] = {"color": COLOURS["ink"], "path_effects": _halo(2.0, 0.85)}
     for x, y, name in zip(mark.x, mark.y, mark.names or [""] * len(mark.x), strict=True):
         if name:
-            axes.annotate(
-                name,
-                (x, y),
-                (5, -3),
-                textcoords="offset points",
-                fontsize=size - 2.5,
-                color=COLOURS["ink"],
-                path_effects=[withStroke(linewidth=2.0, foreground="white", alpha=0.85)],
-            )
+            _words(axes, name, (x, y), (5, -3), size - 2.5, **style)
 
 
-def _bars(axes: Any, mark: Bars, size: float) -> None:
+def _bars(axes: Any, mark: model.Bars, size: float) -> None:
     width = [e - s for s, e in zip(mark.start, mark.end, strict=True)]
     axes.barh(
         mark.y,
@@ -247,15 +205,8 @@ def _bars(axes: Any, mark: Bars, size: float) -> None:
         hatch=[2 * h for h in mark.hatches],
         edgecolor=_HATCH_INK,
         linewidth=0.5,
-        label=_label(mark.label),
+        label=mark.label or None,
     )
     for y, end, text in zip(mark.y, mark.end, mark.texts or [""] * len(mark.y), strict=True):
         if text and math.isfinite(end):
-            axes.annotate(
-                text,
-                (end, y),
-                (4, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=size - 1.5,
-            )
+            _words(axes, text, (end, y), (4, 0), size - 1.5, va="center")

@@ -110,36 +110,31 @@ def svg(panel: chart.Panel, ident: str, width: float = 600.0, height: float = 43
 
 
 def _definitions(frame: _Frame) -> Markup:
-    area = el(
-        "rect",
-        x=frame.left,
-        y=frame.top,
-        width=frame.right - frame.left,
-        height=frame.bottom - frame.top,
-    )
+    width, height = frame.right - frame.left, frame.bottom - frame.top
+    area = _rect(frame.left, frame.top, width, height)
     parts = [el("clipPath", area, id=f"{frame.ident}-area")]
     for mark in frame.panel.marks:
         if isinstance(mark, chart.Cells) and mark.clip:
             corners = frame.points([c[0] for c in mark.clip], [c[1] for c in mark.clip])
             parts.append(el("clipPath", el("polygon", points=corners), id=f"{frame.ident}-clip"))
     hatches = {h for m in frame.panel.marks if isinstance(m, chart.Bars) for h in m.hatches if h}
-    parts += [_pattern(frame.ident, h) for h in sorted(hatches)]
+    size = {"width": HATCH_STEP, "height": HATCH_STEP, "patternUnits": "userSpaceOnUse"}
+    for hatch in sorted(hatches):
+        line = el("path", d=_HATCHES[hatch], fill="none", class_="hatch")
+        parts.append(el("pattern", line, id=_pattern_id(frame.ident, hatch), **size))
     return el("defs", parts)
-
-
-def _pattern(ident: str, hatch: str) -> Markup:
-    return el(
-        "pattern",
-        el("path", d=_HATCHES[hatch], fill="none", class_="hatch"),
-        id=_pattern_id(ident, hatch),
-        width=HATCH_STEP,
-        height=HATCH_STEP,
-        patternUnits="userSpaceOnUse",
-    )
 
 
 def _pattern_id(ident: str, hatch: str) -> str:
     return f"{ident}-hatch{ord(hatch)}"
+
+
+def _rect(x: float, y: float, width: float, height: float, **more: object) -> Markup:
+    return el("rect", x=x, y=y, width=width, height=height, **more)
+
+
+def _path(d: str, kind: str, **more: object) -> Markup:
+    return el("path", d=d, class_=kind, **more)
 
 
 def _text(
@@ -150,21 +145,16 @@ def _text(
 
 def _axes(frame: _Frame) -> Markup:
     panel = frame.panel
-    parts = [
-        el(
-            "path",
-            d=f"M{frame.left:.1f},{frame.top:.1f} V{frame.bottom:.1f} H{frame.right:.1f}",
-            class_="axis",
-        )
-    ]
+    edge = f"M{frame.left:.1f},{frame.top:.1f} V{frame.bottom:.1f} H{frame.right:.1f}"
+    parts = [_path(edge, "axis")]
     few = 4 if panel.small else 6
     for value, word in chart.ticks(panel.x, few):
         x = frame.x(value)
-        parts.append(el("path", d=f"M{x:.1f},{frame.bottom:.1f} v5", class_="axis"))
+        parts.append(_path(f"M{x:.1f},{frame.bottom:.1f} v5", "axis"))
         parts.append(_text(x, frame.bottom + 18.0, word, "middle"))
     for value, word in chart.ticks(panel.y, few):
         y = frame.y(value)
-        parts.append(el("path", d=f"M{frame.left:.1f},{y:.1f} h-5", class_="axis"))
+        parts.append(_path(f"M{frame.left:.1f},{y:.1f} h-5", "axis"))
         parts.append(_text(frame.left - 8.0, y + 4.0, word, "end"))
     middle = (frame.left + frame.right) / 2.0
     parts.append(_text(middle, frame.bottom + 38.0, panel.x.label, "middle"))
@@ -190,15 +180,9 @@ def _mark(frame: _Frame, mark: chart.Mark) -> Markup:
         case chart.Points():
             return _points(frame, mark)
         case chart.Box():
-            (x0, x1), (y0, y1) = mark.x, mark.y
-            return el(
-                "rect",
-                x=frame.x(x0),
-                y=frame.y(y1),
-                width=frame.x(x1) - frame.x(x0),
-                height=frame.y(y0) - frame.y(y1),
-                class_=f"box s-{mark.colour}",
-            )
+            (left, right), (bottom, top) = map(frame.x, mark.x), map(frame.y, mark.y)
+            kind = f"box s-{mark.colour}"
+            return _rect(left, top, right - left, bottom - top, class_=kind)
         case chart.Bars():
             return _bars(frame, mark)
         case chart.Note():
@@ -208,23 +192,14 @@ def _mark(frame: _Frame, mark: chart.Mark) -> Markup:
 def _line(frame: _Frame, mark: chart.Curve) -> Markup:
     """The line on a white one, so that it stands out from dark colours as well."""
     points = frame.points(mark.x, mark.y)
-    dashes = " ".join(f"{2 * d:g}" for d in mark.dash) or None
-    return join(
-        el(
-            "path",
-            d=f"M{points}",
-            class_="line back",
-            stroke_width=mark.width + 2.0,
-            stroke_dasharray=dashes,
-        ),
-        el(
-            "polyline",
-            points=points,
-            class_=f"line s-{mark.colour}",
-            stroke_width=mark.width,
-            stroke_dasharray=dashes,
-        ),
-    )
+    width, dashes = mark.width, _dashes(mark)
+    back = _path(f"M{points}", "line back", stroke_width=width + 2.0, stroke_dasharray=dashes)
+    style = {"class_": f"line s-{mark.colour}", "stroke_width": width, "stroke_dasharray": dashes}
+    return join(back, el("polyline", points=points, **style))
+
+
+def _dashes(mark: chart.Curve) -> str | None:
+    return " ".join(f"{2 * d:g}" for d in mark.dash) or None
 
 
 def _cells(frame: _Frame, mark: chart.Cells) -> Markup:
@@ -254,34 +229,27 @@ def _marker(kind: str, x: float, y: float, size: float, colour: str) -> Markup:
         case "cross":
             d = f"M{x - size:.1f},{y - size:.1f}l{2 * size:g},{2 * size:g}"
             d += f"M{x - size:.1f},{y + size:.1f}l{2 * size:g},{-2 * size:g}"
-            return el("path", d=d, class_=f"line s-{colour}")
+            return _path(d, f"line s-{colour}")
         case "triangle":
             d = f"M{x:.1f},{y - size - 1:.1f}l{size + 1:g},{2 * size + 1:g}h{-2 * size - 2:g}z"
-            return el("path", d=d, class_=f"point f-{colour}")
+            return _path(d, f"point f-{colour}")
         case _:
-            return el(
-                "rect",
-                x=x - size,
-                y=y - size,
-                width=2 * size,
-                height=2 * size,
-                class_=f"point f-{colour}",
-            )
+            return _rect(x - size, y - size, 2 * size, 2 * size, class_=f"point f-{colour}")
 
 
 def _points(frame: _Frame, mark: chart.Points) -> Markup:
     parts = []
-    cap = 3.5
+    cap, line = 3.5, f"line s-{mark.colour}"
     for i, (vx, vy) in enumerate(zip(mark.x, mark.y, strict=True)):
         x, y = frame.x(vx), frame.y(vy)
         if mark.x_ends is not None:
-            a, b = frame.x(mark.x_ends[0][i]), frame.x(mark.x_ends[1][i])
+            a, b = (frame.x(ends[i]) for ends in mark.x_ends)
             d = f"M{a:.1f},{y:.1f}H{b:.1f}M{a:.1f},{y - cap:.1f}v7M{b:.1f},{y - cap:.1f}v7"
-            parts.append(el("path", d=d, class_=f"line s-{mark.colour}"))
+            parts.append(_path(d, line))
         if mark.y_ends is not None:
-            a, b = frame.y(mark.y_ends[0][i]), frame.y(mark.y_ends[1][i])
+            a, b = (frame.y(ends[i]) for ends in mark.y_ends)
             d = f"M{x:.1f},{a:.1f}V{b:.1f}M{x - cap:.1f},{a:.1f}h7M{x - cap:.1f},{b:.1f}h7"
-            parts.append(el("path", d=d, class_=f"line s-{mark.colour}"))
+            parts.append(_path(d, line))
         parts.append(_marker(mark.marker, x, y, mark.size, mark.colour))
     return el("g", parts)
 
@@ -301,15 +269,20 @@ def _bars(frame: _Frame, mark: chart.Bars) -> Markup:
     for i, at in enumerate(mark.y):
         left, right = frame.x(mark.start[i]), frame.x(mark.end[i])
         top, bottom = sorted((frame.y(at - mark.height / 2.0), frame.y(at + mark.height / 2.0)))
-        box = {"x": left, "y": top, "width": max(right - left, 0.0), "height": bottom - top}
-        parts.append(el("rect", class_=f"bar f-{mark.colours[i]}", **box))
-        if mark.hatches[i]:
-            pattern = _pattern_id(frame.ident, mark.hatches[i])
-            parts.append(el("rect", fill=f"url(#{pattern})", **box))
+        box = left, top, max(right - left, 0.0), bottom - top
+        parts.append(_bar(frame.ident, mark, i, box))
         if mark.texts:
             words = mark.texts[i]
             parts.append(_text(right + 5.0, (top + bottom) / 2.0 + 4.0, words, "start"))
     return el("g", parts)
+
+
+def _bar(ident: str, mark: chart.Bars, i: int, box: tuple[float, float, float, float]) -> Markup:
+    """The area of a bar and the hatch over it."""
+    plain = _rect(*box, class_=f"bar f-{mark.colours[i]}")
+    if not mark.hatches[i]:
+        return plain
+    return join(plain, _rect(*box, fill=f"url(#{_pattern_id(ident, mark.hatches[i])})"))
 
 
 def _words(frame: _Frame, note: chart.Note) -> Markup:
@@ -324,14 +297,7 @@ def _colour_bar(frame: _Frame, mark: chart.Cells) -> Markup:
     count = len(mark.colours)
     step = (frame.bottom - frame.top) / count
     parts = [
-        el(
-            "rect",
-            x=left,
-            y=frame.bottom - (i + 1) * step,
-            width=width,
-            height=step + 0.3,
-            fill=colour,
-        )
+        _rect(left, frame.bottom - (i + 1) * step, width, step + 0.3, fill=colour)
         for i, colour in enumerate(mark.colours)
     ]
     named = len(mark.bounds) == count
@@ -368,30 +334,18 @@ def _legend(panel: chart.Panel, ident: str, width: float) -> tuple[list[Markup],
 
 
 def _key(mark: chart.Mark, ident: str, x: float, y: float) -> Markup:
+    box = x, y - 6.0, 26.0, 12.0
     match mark:
         case chart.Curve():
-            return el(
-                "path",
-                d=f"M{x:.1f},{y:.1f}h26",
-                class_=f"line s-{mark.colour}",
-                stroke_width=mark.width,
-                stroke_dasharray=" ".join(f"{2 * d:g}" for d in mark.dash) or None,
-            )
+            style = {"stroke_width": mark.width, "stroke_dasharray": _dashes(mark)}
+            return _path(f"M{x:.1f},{y:.1f}h26", f"line s-{mark.colour}", **style)
         case chart.Points():
             return _marker(mark.marker, x + 13.0, y, mark.size, mark.colour)
         case chart.Box():
-            return el(
-                "rect", x=x, y=y - 6.0, width=26.0, height=12.0, class_=f"box s-{mark.colour}"
-            )
+            return _rect(*box, class_=f"box s-{mark.colour}")
         case chart.Bars():
-            box = {"x": x, "y": y - 6.0, "width": 26.0, "height": 12.0}
-            plain = el("rect", class_=f"bar f-{mark.colours[0]}", **box)
-            if not mark.hatches[0]:
-                return plain
-            return join(
-                plain, el("rect", fill=f"url(#{_pattern_id(ident, mark.hatches[0])})", **box)
-            )
+            return _bar(ident, mark, 0, box)
         case chart.Band():
-            return el("rect", x=x, y=y - 6.0, width=26.0, height=12.0, class_=f"f-{mark.colour}")
+            return _rect(*box, class_=f"f-{mark.colour}")
         case _:
             return Markup("")

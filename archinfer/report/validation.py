@@ -1,31 +1,23 @@
-"""Published speeds beside their predictions, as a document."""
+"""Published speeds and measured serving engines beside their predictions, as documents."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
 from archinfer.fitting.inverse import Inverse
+from archinfer.fitting.serving import Accuracy, ServingAccuracy
 from archinfer.fitting.validation import PublishedSpeed, Transfer, Validation
 from archinfer.report import document as doc
-from archinfer.report.measured import validate_chart
-from archinfer.words import QUANTITIES, compact, span
+from archinfer.report.measured import WAYS, validate_chart
+from archinfer.words import percent, span
 
 HEADINGS = (
-    "row",
-    "nodes",
-    "spec.",
-    "tokens/s observed",
-    "tokens/s p05",
-    "tokens/s median",
-    "tokens/s p95",
-    "observed / median",
-)
+    "row", "nodes", "spec.", "tokens/s observed", "tokens/s p05", "tokens/s median",
+    "tokens/s p95", "observed / median",
+)  # fmt: skip
 
 TITLE = "Speeds of one user, published and predicted (spec.: speculative decoding used)"
-
-NAIVE = {"roofline": "bandwidth roofline", "constant_per_layer": "constant time a layer"}
 
 READING = (
     "Error: exp(|ln(observed / median)|) - 1. Rows of one architecture are left out of the fit "
@@ -47,10 +39,10 @@ def document(found: Validation, command: str) -> doc.Document:
     blocks: list[doc.Block] = [
         doc.Paragraph(f"Written by `{command}`; do not edit.", where=doc.MARKDOWN),
         doc.Paragraph(READING, where=doc.MARKDOWN),
-        doc.Lead([counted], list(_told(found))),
+        doc.Lead([counted]),
         doc.Section("Pictures", [doc.Later(lambda: _pictures(found)), caption], doc.PAGE),
         doc.Section("Row by row", [_table(found)], folded=True),
-        doc.Section("In numbers", [numbers], folded=True),
+        doc.Section("In numbers", [numbers]),
     ]
     return doc.Document(
         "Published speeds against predictions", blocks, titled=doc.MARKDOWN | doc.PAGE
@@ -63,47 +55,17 @@ def csv_rows(found: Validation) -> list[list[Any]]:
                               for p in found.predictions)]  # fmt: skip
 
 
-def _inside(found: Validation) -> str:
+def _pictures(found: Validation) -> Iterator[doc.Block]:
     rows = found.counted
     inside = sum(p.inside("p05", "p95") for p in rows)
-    return f"{inside} of {len(rows)} published speeds lie in their 90 % interval"
-
-
-def _pictures(found: Validation) -> Iterator[doc.Block]:
-    yield doc.Pictures(validate_chart(found).panels, "picture", (f"{_inside(found)}.",))
+    note = f"{inside} of {len(rows)} published speeds lie in their 90 % interval."
+    yield doc.Pictures(validate_chart(found).panels, "picture", (note,))
 
 
 def _table(found: Validation) -> doc.Table:
     rows = [cells(p) for p in found.predictions]
     drop = ("spec.", "nodes", "tokens/s p05", "tokens/s p95", "tokens/s median")
     return doc.Table(TITLE, HEADINGS, rows, "lrrrrrrr", doc.ALL, drop=drop, sortable=True)
-
-
-def _told(found: Validation) -> Iterator[tuple[str, str]]:
-    """Label and sentence of what to take away."""
-    s = found.summary
-    yield (
-        "How far off",
-        f"The median prediction misses by {error_text(s['median_abs_error'])} in the median "
-        f"row, by {error_text(s['worst_abs_error'])} in the worst.",
-    )
-    yield "How sure", f"{_inside(found)}, {error_text(s['coverage50'])} in their 50 % interval."
-    compared = [
-        f"{error_text(e['median_abs_error'])} ({NAIVE[name]})"
-        for name, e in found.baselines.items()
-        if e["median_abs_error"] is not None
-    ]
-    if compared:
-        yield "Beside naive predictions", f"They miss by {' and '.join(compared)}."
-    inverse = found.inverse
-    if inverse is not None and inverse["rows"]:
-        widths = inverse["median_width"]
-        held = [
-            f"{QUANTITIES[q]} {error_text(share)} (spanning x {compact(widths[q] or math.nan, 2)})"
-            for q, share in inverse["coverage90"].items()
-        ]
-        words = f"The truth lies in the 90 % interval of {', '.join(held)} of the rows."
-        yield "From the speed back to the size", words
 
 
 def cells(p: PublishedSpeed) -> list[str | doc.Cell]:
@@ -143,7 +105,7 @@ def lines(found: Validation) -> list[str]:
         out.append(f"software taken from the date of the row: {', '.join(assumed)}")
     for name, errors in found.baselines.items():
         out.append(
-            f"naive, {NAIVE[name]}: median error {error_text(errors['median_abs_error'])}, "
+            f"naive, {WAYS[name]}: median error {error_text(errors['median_abs_error'])}, "
             f"worst {error_text(errors['worst_abs_error'])}"
         )
     for name, quality in found.fits.items():
@@ -187,4 +149,58 @@ def _inverse(inverse: Inverse) -> list[str]:
             f"{error_text(inverse['coverage90_by_model'][quantity])} and "
             f"{error_text(inverse['coverage50_by_model'][quantity])}); p95 / p05 {spans}"
         )
+    return out
+
+
+SERVING_HEADINGS = ("", "rows", "median", "9 of 10", "bias", "in 90 %", "first token")
+
+SERVING_READING = (
+    "Factors of the time per output token, which leaves the first token out: median and what nine "
+    "rows of ten stay within; bias: median of predicted over measured; in 90 %: rows inside their "
+    "intervals; first token: median factor of the time to it."
+)
+
+
+def _groups(found: ServingAccuracy) -> list[tuple[str, tuple[Accuracy, ...]]]:
+    return [
+        ("Machines", found.machines),
+        ("Models", found.models),
+        ("Engines", found.engines),
+        ("Users", found.users),
+    ]
+
+
+def _group(one: Accuracy) -> list[str]:
+    first = one.first_token_median_factor
+    return [
+        one.name,
+        f"{one.rows:,}",
+        f"{one.median_factor:.2f}",
+        f"{one.p90_factor:.2f}",
+        f"{one.bias:.2f}",
+        percent(one.coverage90),
+        "-" if first is None else f"{first:.2f}",
+    ]
+
+
+def serving_document(found: ServingAccuracy) -> doc.Document:
+    """What `archinfer validate --serving` found."""
+    lead = (
+        f"{found.all.rows:,} configurations of serving engines: the time per output token is off "
+        f"by a median factor of {found.all.median_factor:.2f}."
+    )
+    blocks: list[doc.Block] = [doc.Lead([lead]), doc.Paragraph(SERVING_READING)]
+    for title, rows in [("All", (found.all,)), *_groups(found)]:
+        table = doc.Table(
+            title, SERVING_HEADINGS, [_group(one) for one in rows], "lrrrrrr", doc.ALL
+        )
+        blocks.append(doc.Section(title, [table]))
+    return doc.Document("Serving engines against predictions", blocks)
+
+
+def serving_rows(found: ServingAccuracy) -> list[list[Any]]:
+    """Every group with its figures, headings first."""
+    out: list[list[Any]] = [["group", *Accuracy.__slots__]]
+    for title, rows in [("all", (found.all,)), *_groups(found)]:
+        out += [[title.lower(), *(getattr(one, n) for n in Accuracy.__slots__)] for one in rows]
     return out
