@@ -8,7 +8,9 @@ through `infer`.
     python benchmarks/evidence_coverage.py [--hardware wse-3] [--nodes known] [--draws 300]
 
 `--nodes` and what is printed: as `benchmarks/simulation_coverage.py`; `width` is the median of
-p95 / p05. Exit code 1 where a coverage of total, active or layers is off by more than 5 points.
+p95 / p05. With `--sibling NAME` the evidence is the speed and that of a model of the catalogue on
+the same service, and what the speed says alone is printed first. Exit code 1 where a coverage of
+total, active or layers is off by more than 5 points.
 """
 
 from __future__ import annotations
@@ -40,21 +42,28 @@ ASKED = Evidence(
 
 
 def run(
-    hardware: str, nodes: tuple[int, int] | None, draws: int, seed: int, samples: int
+    hardware: str,
+    nodes: tuple[int, int] | None,
+    draws: int,
+    seed: int,
+    samples: int,
+    evidence: Evidence = ASKED,
+    used: int | None = None,
 ) -> dict[str, object]:
-    """Coverage and widths over `draws` simulated services; nodes None: each one's own."""
+    """Coverage and widths over `draws` simulated services; nodes None: each one's own.
+
+    Of the pieces of `evidence` that are simulated the first `used` are inferred from.
+    """
     profile = Hardware.load(hardware)
     asked = (1, 128) if nodes is None else nodes
     question = Question(profile, nodes=asked, observed=True)
-    simulated = simulate(question, draws, seed, known_nodes=nodes is None, evidence=ASKED)
+    simulated = simulate(question, draws, seed, known_nodes=nodes is None, evidence=evidence)
     below, at = np.zeros((2, draws, len(SIZES)))
     widths = np.full((draws, len(SIZES)), np.nan)
     ess, seconds = np.zeros(draws), np.zeros(draws)
     for i, one in enumerate(simulated.questions):
-        seen = simulated.seen[i]
-        pieces = tuple(
-            replace(piece, value=float(v)) for piece, v in zip(ASKED.pieces, seen, strict=True)
-        )
+        told = zip(evidence.pieces[:used], simulated.seen[i], strict=False)
+        pieces = tuple(replace(piece, value=float(v)) for piece, v in told)
         started = time.process_time()
         posterior = infer(one, samples, seed=seed + i, evidence=Evidence(pieces))
         seconds[i], ess[i] = time.process_time() - started, posterior.ess
@@ -90,12 +99,19 @@ def main() -> int:
     parser.add_argument("--draws", type=int, default=300)
     parser.add_argument("--samples", type=int, default=16_384)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sibling", help="a known model on the same service")
     args = parser.parse_args()
     nodes = None
     if args.nodes != "known":
         low, _, high = args.nodes.partition(":")
         nodes = int(low), int(high or low)
-    result = run(args.hardware, nodes, args.draws, args.seed, args.samples)
+    asked = args.hardware, nodes, args.draws, args.seed, args.samples
+    if args.sibling:
+        both = Evidence((Piece("speed", 1.0), Piece("speed", 1.0, model=args.sibling)))
+        print(json.dumps(run(*asked, both, 1), indent=2))
+        result = run(*asked, both)
+    else:
+        result = run(*asked)
     print(json.dumps(result, indent=2))
     worst = max(
         abs(value - nominal)

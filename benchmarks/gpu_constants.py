@@ -1,6 +1,6 @@
 """The constants of `like: gpu` (archinfer/data/constants.yaml), fitted again to the shipped speeds.
 
-    python benchmarks/gpu_constants.py [--save]
+    python benchmarks/gpu_constants.py [--save] [--write]
 
 Rows are the configurations of archinfer/data/serving.csv that `archinfer validate --serving`
 compares, and the single-user speeds of archinfer/data/single_user.csv. The model is the package's
@@ -32,7 +32,8 @@ and lost or drew level: engines with priors of their own in place of a common on
 kernels that quantise to 8 bits or that experts in 16 bits need, and deviations of each machine in
 its fixed times (sd 0.07 and 0.15).
 
-`--save` writes archinfer/data/constants.yaml, and the software that one profile alone lists.
+`--save` writes archinfer/data/constants.yaml, and the software that one profile alone lists;
+`--write` puts the tables into docs/validation.md.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import page
 import yaml
 from numpy.typing import NDArray
 
@@ -505,7 +507,8 @@ def save(path: Path, document: Mapping[str, Any]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="fit the constants of GPUs")
     parser.add_argument("--save", action="store_true", help="write archinfer/data/constants.yaml")
-    saves = parser.parse_args().save
+    parser.add_argument("--write", action="store_true", help="put the tables into the page")
+    asked = parser.parse_args()
     began = time.process_time()
     found = cases()
     model = Model(found)
@@ -518,27 +521,33 @@ def main() -> int:
     kv_sd = float(np.log(wide_kv / narrow_kv) / 2.0)
     covariance = stated(fitted.covariance, kv_sd)
     single = sum(c.single for c in found)
-    print(f"{len(found) - single} configurations of serving engines, {single} single-user speeds")
-    print(f"{KV}: {narrow_kv:.3f} with caches of 8 bits, {wide_kv:.3f} with 16\n")
-    print("| constant | fitted | shipped | fitted / shipped | sd of the fit | sd stated |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    lines = [
+        f"{len(found) - single} configurations of serving engines, {single} single-user speeds; "
+        f"{KV}: {narrow_kv:.3f} with caches of 8 bits, {wide_kv:.3f} with 16",
+        "",
+        "| constant | fitted | shipped | fitted / shipped | sd of the fit | sd stated |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     before, sd = shipped_values(), np.sqrt(np.diag(covariance))
     for i, name in enumerate(NAMES):
-        if name.startswith(SOFTWARE):
-            print(f"| {name} | {values[name]:.3f} | | | {fitted.sd[i]:.3f} | |")
-            continue
         own = fitted.sd[i]
-        print(
+        if name.startswith(SOFTWARE):
+            lines.append(f"| {name} | {values[name]:.3f} | | | {own:.3f} | |")
+            continue
+        lines.append(
             f"| {name} | {values[name]:.4g} | {before[name]:.4g} | "
             f"{values[name] / before[name]:.3f} | {own:.3f} | {sd[i] or REDUCTIONS_SD:.3f} |"
         )
     for title, labels in (("the model", model.models), ("the machine", model.machines)):
-        print(
-            "\n" + "\n".join(scores(title, model, left_out(model, labels, fitted, kv_sd))),
-            flush=True,
+        lines += ["", *scores(title, model, left_out(model, labels, fitted, kv_sd))]
+    print("\n".join(lines))
+    seconds = time.process_time() - began
+    print(f"{seconds:.0f} s of processor time", file=sys.stderr)
+    if asked.write:
+        page.write(
+            "gpu_constants", "python benchmarks/gpu_constants.py --write", seconds, "\n".join(lines)
         )
-    print(f"\n{time.process_time() - began:.0f} s of processor time", file=sys.stderr)
-    if saves:
+    if asked.save:
         write(values, covariance)
     return 0
 

@@ -2,10 +2,10 @@
 
     python benchmarks/price_over_cost.py
 
-For each model of archinfer/data/priced_models.csv: members of the family of its size, in 8 bits, on
-the fewest GPUs that hold it, for 128 users of 4,000 tokens; rent of all nodes over all users'
-tokens. Prints the median of price over cost and the standard deviation of its logarithm, which
-`archinfer.inference.observing` takes (PRICE_OVER_COST, PRICE_LOG_SD).
+For each model of archinfer/data/announced_models.csv with a price: members of the family of its
+size, in 8 bits, on the fewest GPUs that hold it, for 128 users of 4,000 tokens; rent of all nodes
+over all users' tokens. Prints the median of price over cost and the standard deviation of its
+logarithm, which `archinfer.inference.observing` takes (PRICE_OVER_COST, PRICE_LOG_SD).
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from archinfer.physics.workload import Traffic, Workload
 
 
 def main() -> None:
-    text = (resources.files("archinfer") / "data" / "priced_models.csv").read_text("utf-8")
-    rows = list(csv.DictReader(line for line in text.splitlines() if line[0] != "#"))
+    text = (resources.files("archinfer") / "data" / "announced_models.csv").read_text("utf-8")
+    lines = (line for line in text.splitlines() if line[0] != "#")
+    rows = [r for r in csv.DictReader(lines) if r["output_dollars"]]
     total, active, price = (
         np.array([float(r[key]) * scale for r in rows])
         for key, scale in (

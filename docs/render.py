@@ -3,7 +3,9 @@
 A block opens with a line of three backticks and `console`; its first line is `$ archinfer ...`
 (run in a new process, 100 columns, no colour) and all that follows is replaced. Run without
 arguments to rewrite the files, with --check to list blocks that differ: words must be equal,
-numbers within 2 % (sampled figures move a little between versions of NumPy). With --pictures it
+numbers within 2 % (sampled figures move a little between versions of NumPy). A command that prints
+Markdown stands in a comment, `<!-- $ archinfer ... -->`, and what follows it up to `<!-- end -->`
+is replaced in the same way. With --pictures it
 draws docs/images instead, all but calibrate.png, which shows a measurement.
 Blocks whose opening line says `console-once` are measurements of a machine, with their pictures in
 docs/images: they are left alone but with --measure, which rewrites these alone; on a machine where
@@ -27,6 +29,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```console\n\$ (archinfer[^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ONCE = re.compile(r"^```console-once\n\$ (archinfer[^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PRINTED = re.compile(
+    r"^<!-- \$ (archinfer[^\n]*) -->\n(.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL
+)
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 PICTURES = {
     "predict.png": "predict gpt-oss-120b qwen3-235b-a22b kimi-k2 --hardware b200 --nodes 8",
@@ -108,6 +113,12 @@ def blocks(text: str) -> Iterator[re.Match[str]]:
     return BLOCK.finditer(text)
 
 
+def filled(text: str) -> Iterator[re.Match[str]]:
+    """All that commands print in a file, Markdown among it."""
+    yield from BLOCK.finditer(text)
+    yield from PRINTED.finditer(text)
+
+
 def draw() -> None:
     """Draw every picture of docs/images that is no measurement."""
     for name, command in PICTURES.items():
@@ -129,17 +140,18 @@ def main() -> int:
         return 0
     check = asked.check
     texts = {path: path.read_text(encoding="utf-8") for path in files()}
-    commands = list(dict.fromkeys(m[1] for text in texts.values() for m in blocks(text)))
+    commands = list(dict.fromkeys(m[1] for text in texts.values() for m in filled(text)))
     with ThreadPoolExecutor(2) as pool:
         printed = dict(zip(commands, pool.map(run, commands), strict=True))
     differing = 0
     for path, text in texts.items():
-        for m in blocks(text):
+        for m in filled(text):
             if not same(m[2], printed[m[1]]):
                 differing += 1
                 print(f"{path.relative_to(ROOT)}: {m[1]}: differs", file=sys.stderr)
         if not check:
             new = BLOCK.sub(lambda m: f"```console\n$ {m[1]}\n{printed[m[1]]}```", text)
+            new = PRINTED.sub(lambda m: f"<!-- $ {m[1]} -->\n{printed[m[1]]}<!-- end -->", new)
             path.write_text(new, encoding="utf-8")
     return differing if check else 0
 

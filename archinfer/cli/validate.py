@@ -31,6 +31,7 @@ def validate(asked: dict[str, Any]) -> Answer:
     for message in remarks:
         warn(message)
     subject = f"--hardware {hardware or 'wse-3'}" if test is None else f"--test {test}"
+    subject += "" if asked["inverse"] else " --no-inverse"
     command = f"archinfer validate {subject} --format markdown"
     below = _below(found, floor, inverse_floor, str(test or f"profile {hardware or 'wse-3'}"))
     told = partial(document, command=command)
