@@ -145,6 +145,28 @@ def test_users_are_served_by_copies() -> None:
     )
 
 
+def test_predict_says_what_copies_on_idle_nodes_would_do() -> None:
+    asked = {"concurrency": 16, "context": 32000, "changes": False}
+    one = predict("deepseek-v3", "b200", nodes=64, mapping="tp=8,pp=1", **asked)
+    found = one.copies
+    assert found is not None and (found.copies, found.users) == (8, 2)
+    two = predict("deepseek-v3", "b200", nodes=8, mapping="tp=8,pp=1", **asked | {"concurrency": 2})
+    assert found.tokens_per_s == pytest.approx(two.speed) and found.tokens_per_s.p50 > one.speed.p50
+    assert two.copies is None
+    plan = pareto("deepseek-v3", "b200", nodes=64, mapping="tp=8,pp=1", concurrency=16,
+                  context=32000)  # fmt: skip
+    best = plan.deployments[0]
+    assert best.copies == 8
+    assert best.tokens_per_s_per_user == pytest.approx(found.tokens_per_s)
+
+
+def test_a_context_holds_half_an_answer_in_every_command() -> None:
+    plan = pareto("llama-3.1-8b", "h100-sxm", nodes=1, context=32000, output=2000).question
+    said = predict("llama-3.1-8b", "h100-sxm", nodes=1, context=32000, output=2000, changes=False)
+    assert plan.prompt_tokens == said.deployment.prompt == 31000
+    assert plan.context_tokens == said.deployment.context_tokens == 32000
+
+
 def test_a_limit_on_the_first_token_binds_and_may_be_unknown() -> None:
     loose = pareto("llama-3.1-70b", "h100-sxm", nodes="1:8", target=20).cheapest
     tight = pareto("llama-3.1-70b", "h100-sxm", nodes="1:8", target=20, ttft="1s").cheapest
@@ -238,6 +260,8 @@ def test_the_command_prints_every_form(capsys, tmp_path) -> None:
     table = " ".join(run(capsys, *asked, "--report", str(page)).out.split())
     assert "Cheapest that meets it" in table and "nearest miss" in table
     assert "nameplate" in table and "2.5M USD over 4 years" in table
+    assert "copies x" in table and "target met" in table
+    assert "speculation by the law fitted to wse-3" in table and "half of it written" in table
     assert "<svg" in page.read_text()
     answer = json.loads(run(capsys, *asked, "--format", "json").out)
     wanted = {

@@ -58,8 +58,7 @@ def pareto(
     machines = priced(machines_of(hardware), asked["price"])
     (wanted,) = models_of(model, asked)
     stated = wanted.stored.kv if isinstance(wanted, Architecture) else None
-    context = plan.prompt_tokens + max(plan.output_tokens // 2, 1)
-    given = asked | {"context": context, "concurrency": 1, "prompt": plan.prompt_tokens}
+    given = asked | {"context": plan.context_tokens, "concurrency": 1, "prompt": plan.prompt_tokens}
     weights = asked["weights"]
     names = [None] if weights is None else split_formats(weights)
     deployments = []
@@ -79,10 +78,10 @@ def plan_of(nodes: Span | None, asked: Mapping[str, Any]) -> Plan:
     output, prompt, context = (count(name, asked) for name in ("output", "prompt", "context"))
     if context is not None:
         if prompt is not None:
-            raise InputError("context: it is the prompt and the answer; expected two of the three")
-        if context <= output:
-            raise InputError(f"context: expected more than the answer of {output:,} tokens")
-        prompt = context - output
+            raise InputError("context: it is the prompt and half the answer; expected one of them")
+        if context <= output // 2:
+            raise InputError(f"context: expected more than half the answer of {output:,} tokens")
+        prompt = context - output // 2
     low, high = NODES_USUAL if nodes is None else ASKS["nodes"].range("nodes", nodes)
     return Plan(
         prompt_tokens=PROMPT_USUAL if prompt is None else prompt,

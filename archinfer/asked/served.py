@@ -175,7 +175,8 @@ class Common(TypedDict, total=False):
             "64k).",
             predict=_CONTEXTS,
             compare=_CONTEXT,
-            pareto="Tokens of context held at the end of an answer; the prompt is the rest.",
+            pareto="Tokens of context, half an answer in them; the prompt is the rest. Default: "
+            "the prompt and half an answer.",
         ),
     ]
     prompt: Annotated[

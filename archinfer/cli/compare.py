@@ -29,8 +29,8 @@ def compare(
 ) -> Answer:
     """Compare hardware: speed for one user, nodes, what binds, power, and the speed ceiling.
 
-    The ceiling is the fastest that any number of such nodes could go, and the term of a token's
-    time that sets it. A model known only by its totals: --total 3T --active 150B --layers 88.
+    The ceiling is the fastest that one copy on any number of such nodes could go, and the term of a
+    token's time that sets it. A model known by its totals: --total 3T --active 150B --layers 88.
     With --target also the fewest nodes and the cheapest deployment that meet it (archinfer pareto).
     --plot draws tokens/s of a user against tokens/s of a node. JSON: archinfer schema compare.
     """

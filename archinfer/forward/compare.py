@@ -1,8 +1,9 @@
 """One model on several machines: speed of one user, nodes, what binds, and the speed ceiling.
 
-The ceiling is the fastest that any number of nodes could go: every mapping is tried, up to one
-layer a stage and the largest group that is ever tried. Past some group the all-reduces grow
-faster than the reads shrink, so the ceiling is a property of the machine and the model.
+The ceiling is the fastest that one copy of the model with all its users could go on any number of
+nodes: every mapping is tried, up to one layer a stage and the largest group that is ever tried.
+Past some group the all-reduces grow faster than the reads shrink, so the ceiling is a property of
+the machine and the model.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ reads bytes as well, but few)."""
 
 @dataclass(frozen=True, slots=True)
 class Ceiling(Record):
-    """The most that more nodes of this hardware can reach for one user."""
+    """The most that more nodes of this hardware can reach with one copy that serves all users."""
 
     KEYS = (
         "tokens_per_s", "nodes", "mapping=placed", "bottleneck", "latency_share", "power_w",

@@ -9,6 +9,7 @@ from archinfer.forward.prediction import Change
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import Number
 from archinfer.phrases import TERM_TEXTS
+from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
 from archinfer.record import Ends, Nullable, Quantiles, Record
 
@@ -66,6 +67,11 @@ class Plan(Record):
     """probability with which target and time to first token shall hold"""
     utilisation: float
     """part of the time that the nodes are in use, which all of it pays"""
+
+    @property
+    def context_tokens(self) -> int:
+        """tokens of context of the passes of an answer, in the mean"""
+        return self.prompt_tokens + max(self.output_tokens // 2, 1)
 
     @property
     def z(self) -> float:
@@ -159,9 +165,15 @@ class Choice(Record):
 class Found(Record):
     """What deployments of one machine can do."""
 
-    KEYS = ("hardware=hardware.name", "front", "cheapest", "fewest", "nearest")
+    KEYS = (
+        "hardware=hardware.name", "front", "cheapest", "fewest", "nearest",
+        "speculation=deployment.speculation", "speculation_by_law=deployment.by_law",
+        "software=deployment.software",
+    )  # fmt: skip
 
     hardware: Hardware
+    deployment: Deployment
+    """what is assumed of speculation and software"""
     front: tuple[Choice, ...]
     """not beaten in both tokens/s of a user and of a node, the fastest for a user first"""
     cheapest: Choice | None

@@ -276,6 +276,7 @@ def found_of(evaluated: list[Evaluated]) -> Found:
     missed = np.where(misses <= 0.0, 0.0, np.inf)
     return Found(
         evaluated[0].hardware,
+        evaluated[0].deployment,
         tuple(places[int(k)][0].choice(places[int(k)][1]) for k in front),
         first(missed, price, nodes) if meets else None,
         first(missed, nodes, price) if meets else None,

@@ -19,7 +19,7 @@ from archinfer.hardware.figures import Figure
 from archinfer.hardware.profile import Hardware
 from archinfer.models.described import Component
 from archinfer.models.shape import ModelShape, Number
-from archinfer.physics.decode import Z90
+from archinfer.physics.decode import Z90, decode_time
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.economy import node_dollars_per_hour, node_power_w
 from archinfer.physics.firsttoken import FirstToken, first_token
@@ -90,6 +90,17 @@ class Spans(Record):
     """central speeds over the depths that fit"""
 
 
+@dataclass(frozen=True, slots=True)
+class Copies(Record):
+    """Equal copies of the model on nodes that one copy leaves idle."""
+
+    copies: int
+    users: int
+    """of the fullest copy"""
+    tokens_per_s: Quantiles
+    """of one user"""
+
+
 SURE = 0.05
 """Probability of the unlikely side below which whether a model fits goes without saying."""
 
@@ -112,7 +123,7 @@ class Prediction(Record):
         "tokens_per_s_all_users=throughput", "power_at_load_w", "joules_per_token",
         "dollars_per_million_output_tokens",
         "tokens_per_s_without_speculation=plain_speed", "time_s", "memory_bytes=memory",
-        "kv_held_bytes", "memory_fraction", "room", "region_side", "bottleneck", "limit",
+        "kv_held_bytes", "memory_fraction", "room", "copies", "region_side", "bottleneck", "limit",
         "what_would_help=changes", "first_token?", "notes", "weight_formats?", "assumed?",
         "range?", "by_layers?",
     )  # fmt: skip
@@ -228,6 +239,24 @@ class Prediction(Record):
         """what the memory has room for"""
         forced = self.deployment.forced(self.shape.layers)
         return room(self.hardware, self.workload, int(self.nodes), forced)
+
+    @property
+    def copies(self) -> Copies | None:
+        """more copies on nodes that the mapping leaves idle, which share the users; null: there is
+        room for one, or one user, or they are not faster"""
+        if np.ndim(self.fits) or not self.fits:
+            return None
+        users = self.deployment.concurrency
+        each = -(-users // min(int(self.nodes // self.nodes_used), users))
+        if each == users:
+            return None
+        traffic = replace(self.workload.traffic, concurrency=each)
+        fewer = replace(self.workload, traffic=traffic)
+        time = decode_time(self.hardware, fewer, self.mapping)
+        speed = served_speed(self.hardware, fewer, self.mapping, time, self.deployment)
+        if speed[1] <= self.speed.p50:
+            return None
+        return Copies(-(-users // each), each, Quantiles(*map(float, speed)))
 
     @property
     def throughput(self) -> Quantiles:

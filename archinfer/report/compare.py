@@ -8,16 +8,11 @@ from typing import Any
 
 from archinfer.forward.compare import Entry
 from archinfer.forward.deployments import Pareto
-from archinfer.forward.prediction import Prediction
 from archinfer.report import document as doc
 from archinfer.report.pareto import answer, best, pareto_chart
-from archinfer.report.predict_model import decoding
+from archinfer.report.predict_model import FEW, decodings
 from archinfer.report.remarks import beyond
 from archinfer.words import compact, counted, listed, load, percent, span, speed, speeds
-
-FEW = 4
-"""Most machines whose software and overlaps are named one by one under the table."""
-
 
 COLUMNS = (
     "model", "hardware", "weights", "fits", "nodes", "min_nodes",
@@ -131,7 +126,7 @@ def _cells(entry: Entry) -> list[str | doc.Cell]:
         f"{int(p.nodes_used):,}" if fits or math.isfinite(p.min_nodes) else "none",
         layout if fits else "-",
         speeds(*(float(v) for v in p.speed)) if fits else "does not fit",
-        _gain(p),
+        "law" if p.deployment.law is not None else span(*p.deployment.speculation),
         p.hardware.basis.replace("estimated", "estimate"),
         p.bottleneck,
         power if fits else "-",
@@ -140,40 +135,24 @@ def _cells(entry: Entry) -> list[str | doc.Cell]:
     ]
 
 
-def _gain(p: Prediction) -> str:
-    """Tokens gained a pass, and how many programs come into question, in a column."""
-    asked = p.deployment
-    gained = "law" if asked.law is not None else span(*asked.speculation)
-    return f"{gained}/{len(asked.softwares)}" if len(asked.softwares) > 1 else gained
-
-
 def _reading(entries: list[Entry]) -> str:
     """What was assumed, and what the columns mean."""
     asked = entries[0].prediction.deployment
     nodes = "Nodes as asked" if asked.nodes is not None else FEWEST
+    served = decodings((e.hardware, e.prediction.deployment) for e in entries)
+    copies = ""
+    if asked.concurrency > 1:
+        copies = (
+            " Several copies, each with some of the users, can be faster than that (--target and "
+            "archinfer pareto count them)."
+        )
     return (
-        f"{nodes}; {load(asked.context_tokens, asked.concurrency)}, {_gained(entries)}. tp x pp: "
+        f"{nodes}; {load(asked.context_tokens, asked.concurrency)}. tp x pp: "
         "nodes that share a layer x pipeline stages; basis of the constants: measured on the "
         "machine, fitted to its published speeds, or estimated; full: of the fullest node's usable "
-        "memory; ceiling: "
-        "the fastest on any number of nodes, on how many, and the largest term of its time."
+        "memory; ceiling: the fastest that one copy of the model serves all users on any number of "
+        f"nodes, on how many, and the largest term of its time.{copies} Gain: {served}."
     )
-
-
-def _gained(entries: list[Entry]) -> str:
-    """What is taken to be known of speculation and software, of all machines."""
-    told = {decoding(e.prediction) for e in entries}
-    if len(told) == 1:
-        return told.pop()
-    parts = ["gain: accepted tokens a pass"]
-    if any(e.prediction.deployment.law for e in entries):
-        parts.append(
-            "law: as fitted to the published speeds of the machine's services, so machines differ "
-            "in that as well (--speculation 1 leaves it out)"
-        )
-    if any(len(e.prediction.deployment.softwares) > 1 for e in entries):
-        parts.append("/12: of so many programs, each as likely (--software usual takes one)")
-    return "; ".join(parts)
 
 
 def _software(entries: list[Entry]) -> str:
@@ -183,12 +162,15 @@ def _software(entries: list[Entry]) -> str:
         return ""
     if len(machines) > FEW:
         return (
-            "The constants of a profile are those of one software (archinfer hardware show NAME "
-            "names it), so machines differ in that as well. Where two intervals overlap, which "
-            "of the two is faster is not known."
+            "The constants of a profile were fitted to its usual software (archinfer hardware show "
+            "NAME names it), other software counts as times of that, so machines differ in that "
+            "as well. Where two intervals overlap, which of the two is faster is not known."
         )
     said = "; ".join(f"{h.name}: {h.usual_software or 'not said'}" for h in machines)
-    text = f"Constants are those of one software each ({said}), so machines differ in that as well."
+    text = (
+        f"The constants of each were fitted to its usual software ({said}), other software counts "
+        "as times of that, so machines differ in that as well."
+    )
     pairs = [
         f"{e.hardware.name} and {other}"
         + (f" on {e.model}" if len({x.model for x in entries}) > 1 else "")

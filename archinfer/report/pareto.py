@@ -10,6 +10,7 @@ from archinfer.forward.deployments import Choice, Found, Pareto, Plan
 from archinfer.hardware.profile import Hardware
 from archinfer.report import chart
 from archinfer.report import document as doc
+from archinfer.report.predict_model import decodings
 from archinfer.units import format_quantity
 from archinfer.words import change, counted, listed, percent, seconds, speed, speeds
 
@@ -25,14 +26,15 @@ COLUMNS = (
 )  # fmt: skip
 
 HEADINGS = (
-    "hardware", "weights", "nodes", "mapping", "users", "tokens/s a user 5<50<95 %", "a node",
-    "first token", "$/M out", "$/M all", "J/token", "W a node", "limit",
+    "hardware", "weights", "nodes", "copies x mapping", "users", "tokens/s a user 5<50<95 %",
+    "a node", "first token", "$/M out", "$/M all", "J/token", "W a node", "limit",
 )  # fmt: skip
 ALIGN = "lllrrrrrrrrrl"
 DROP = (
-    "weights", "$/M all", "W a node", "mapping", "limit", "J/token", "first token", "$/M out",
-    "users",
+    "weights", "$/M all", "W a node", "copies x mapping", "limit", "J/token", "first token",
+    "$/M out", "users",
 )  # fmt: skip
+BEST = ("", *HEADINGS, "$/M out 5<95 %", "target met")
 FEW = 8
 """Deployments of a front that a terminal shows."""
 
@@ -66,7 +68,8 @@ def document(found: Pareto) -> doc.Document:
 
 def _asked(plan: Plan) -> str:
     parts = [
-        f"{plan.prompt_tokens:,} tokens of prompt and {plan.output_tokens:,} of answer",
+        f"{plan.prompt_tokens:,} tokens of prompt and {plan.output_tokens:,} of answer (half of it "
+        f"written: {plan.context_tokens:,} of context)",
         "any number of users" if plan.users is None else counted(plan.users, "user"),
         f"{plan.nodes[0]:,} to {plan.nodes[1]:,} nodes",
     ]
@@ -104,7 +107,7 @@ def _does(c: Choice) -> str:
         parts[0] += f" (target met with a probability of {percent(c.chance)})"
     parts.append("first token not known" if math.isnan(first) else f"first token {seconds(first)}")
     if not math.isnan(c.dollars_per_million_output_tokens):
-        low, high = (_money(end) for end in c.dollars_range)
+        low, high = map(_money, c.dollars_range)
         cost = _money(c.dollars_per_million_output_tokens)
         parts.append(f"${cost} ({low} to {high}) a million output tokens")
         parts.append(f"${c.dollars_per_hour:,.4g} an hour")
@@ -134,7 +137,7 @@ def best(found: Pareto) -> Iterator[doc.Block]:
     """The cheapest and the fewest nodes of each machine, or its nearest miss."""
     named = (("cheapest", "cheapest"), ("fewest", "fewest nodes"), ("nearest", "nearest miss"))
     rows = [
-        (word, *_cells(choice))
+        (word, *_cells(choice), *_sure(choice))
         for f in found.machines
         for name, word in named
         if (choice := getattr(f, name)) is not None
@@ -142,7 +145,8 @@ def best(found: Pareto) -> Iterator[doc.Block]:
     ]
     if rows:
         title = "The best of each machine"
-        yield doc.Table(title, ("", *HEADINGS), rows, "l" + ALIGN, doc.ALL, drop=DROP)
+        drop = (*DROP[:6], BEST[-2], *DROP[6:])
+        yield doc.Table(title, BEST, rows, "l" + ALIGN + "rr", doc.ALL, drop=drop)
     lost = [f.hardware.name for f in found.machines if not f.front]
     if lost:
         yield doc.Paragraph(
@@ -188,6 +192,14 @@ def _cells(c: Choice) -> list[str | doc.Cell]:
     ]
 
 
+def _sure(c: Choice) -> list[str | doc.Cell]:
+    """How sure cost and target are."""
+    low, high = c.dollars_range
+    span = "-" if math.isnan(low) else f"{_money(low)} < {_money(high)}"
+    met = "-" if math.isnan(c.chance) else percent(c.chance)
+    return [doc.number(low, span), doc.number(c.chance, met)]
+
+
 def _price(hardware: Hardware) -> str:
     """What a node costs, and by what power."""
     rent, bought = hardware.price_dollars_per_hour, hardware.price_dollars
@@ -204,10 +216,11 @@ def _price(hardware: Hardware) -> str:
 def _reading(found: Pareto) -> str:
     plan = found.question
     prices = "; ".join(_price(f.hardware) for f in found.machines)
+    served = decodings((f.hardware, f.deployment) for f in found.machines)
     return (
-        f"Prices of a node: {prices} (sources: archinfer hardware show NAME); nodes in use "
-        f"{percent(plan.utilisation)} of the time. $/M out: for a million output tokens, "
-        "their prompts included; $/M all: the same over prompts and answers at "
+        f"Assumed: {served}. Prices of a node: {prices} (sources: archinfer hardware show NAME); "
+        f"nodes in use {percent(plan.utilisation)} of the time. $/M out: for a million output "
+        "tokens, their prompts included; $/M all: the same over prompts and answers at "
         f"{plan.prompt_tokens:,} to {plan.output_tokens:,}. J/token: energy of an output token "
         "from idle power and that "
         "of bytes and FLOPs, without the rest of the servers; (nameplate): from the most that a "

@@ -141,7 +141,7 @@ def assumptions(row: Row, overrides: tuple[str, ...]) -> str:
     parts = [
         load(asked.context_tokens, asked.concurrency),
         f"{asked.kv} KV cache",
-        decoding(row.result),
+        decoding(row.result.hardware, asked),
         *(f"{change} (set by hand)" for change in overrides),
     ]
     return "; ".join(parts) + "."

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from archinfer.forward.depths import DepthRange
-from archinfer.forward.prediction import Change, Prediction
+from archinfer.forward.prediction import Change, Copies, Prediction
 from archinfer.hardware.figures import USUAL_SOFTWARE
+from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
 from archinfer.models.catalogue import Entry
 from archinfer.phrases import TERM_TEXTS
@@ -18,6 +19,9 @@ from archinfer.words import change, compact, counted, gain, percent, seconds, si
 
 FULL = 0.95
 """Share of the usable memory from which a node is said to be full."""
+
+FEW = 4
+"""Most machines that are told of one by one."""
 
 CHANGES_SHOWN = 5
 DEPTHS_SHOWN = 7
@@ -182,6 +186,8 @@ def answers(row: Row, where: doc.Where) -> Iterator[doc.Block]:
         yield doc.Paragraph(f"Note: {p.sure_to_fit}.", where=where)
     if p.fits:
         yield doc.Paragraph(_room(p), where=where)
+    if p.copies is not None:
+        yield doc.Paragraph(_copies(p, p.copies), where=where)
     if row.depths is not None:
         yield _by_depth(row.depths, where)
         too_full = [other for other in row.depths.predictions if not other.fits]
@@ -192,19 +198,38 @@ def answers(row: Row, where: doc.Where) -> Iterator[doc.Block]:
             )
 
 
-def decoding(p: Prediction) -> str:
+def decoding(hardware: Hardware, asked: Deployment) -> str:
     """What is taken to be known of speculation and software, in words."""
-    asked, law = p.deployment, p.deployment.law
-    text = gain(*asked.speculation)
+    text, law = gain(*asked.speculation), asked.law
     if law is not None:
         text = (
-            f"speculation by the law fitted to {p.hardware.name} ({law.probability:.0%} of its "
+            f"speculation by the law fitted to {hardware.name} ({law.probability:.0%} of its "
             f"services draft, {text} with it)"
         )
     if len(asked.softwares) > 1:
         text += f", software unknown: each of {len(asked.softwares)} as likely"
-    elif p.hardware.software:
+    elif hardware.software:
         text += f", software {asked.softwares[0].name if asked.softwares else USUAL_SOFTWARE}"
+    return text
+
+
+def decodings(served: Iterable[tuple[Hardware, Deployment]]) -> str:
+    """The same of several machines, one by one if they are few."""
+    machines = {hardware.name: (hardware, asked) for hardware, asked in served}
+    told = {name: decoding(*one) for name, one in machines.items()}
+    if len(set(told.values())) == 1:
+        return next(iter(told.values()))
+    asked = [deployment for _, deployment in machines.values()]
+    laws, unknown = any(d.by_law for d in asked), any(len(d.softwares) > 1 for d in asked)
+    text = "; ".join(f"{name}: {text}" for name, text in told.items())
+    if len(told) > FEW:
+        text = gain(*asked[0].speculation)
+        if laws:
+            text = "speculation by the law fitted to a machine's services where there is one"
+        if unknown:
+            text += ", software unknown where a profile lists several, each as likely"
+    if laws or unknown:
+        text += "; so machines differ in that as well, not with --speculation 1 --software usual"
     return text
 
 
@@ -266,6 +291,16 @@ def _room(p: Prediction) -> str:
         f"Room: on {counted(int(p.nodes), p.hardware.node)} up to "
         f"{counted(found.users, 'user')} fit at {asked.context_tokens:,} tokens of context, and "
         f"{longest} for {counted(asked.concurrency, 'user')}."
+    )
+
+
+def _copies(p: Prediction, found: Copies) -> str:
+    """What the nodes that are idle could do."""
+    each = counted(found.users, "user")
+    return (
+        f"Faster: {found.copies:,} copies of the model, on {found.copies * int(p.nodes_used):,} "
+        f"{p.hardware.node}s, with at most {each} each: {speeds(*found.tokens_per_s)} tokens/s a "
+        "user (archinfer pareto tries all mappings and copies)."
     )
 
 
