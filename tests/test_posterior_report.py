@@ -12,7 +12,6 @@ from archinfer.inference.comparison import compare_with
 from archinfer.inference.infer import infer
 from archinfer.models.family import Habits
 from archinfer.models.named import read_model
-from archinfer.report.assumptions import assumptions
 from archinfer.report.document import (
     EXPLAIN,
     MARKDOWN,
@@ -34,7 +33,7 @@ from archinfer.report.posterior import (
     plain_or_speculated,
     verdicts,
 )
-from archinfer.report.solve import document
+from archinfer.report.solve import assumptions, document
 from archinfer.solver.answer import Answer, answer
 from archinfer.solver.question import Question
 

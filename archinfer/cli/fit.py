@@ -18,8 +18,8 @@ def fit(asked: dict[str, Any]) -> None:
     from archinfer.fitting.fit import fit_rows
     from archinfer.fitting.prior import fit_prior
     from archinfer.fitting.profile import profile_text
-    from archinfer.report.fit import document
     from archinfer.report.terminal import print_document
+    from archinfer.report.validation import fit_document
     from archinfer.writing import check_target, write
 
     hardware, observations, save = asked["hardware"], asked["observations"], asked["save"]
@@ -36,7 +36,7 @@ def fit(asked: dict[str, Any]) -> None:
     for case in cases:
         if not case.fits:
             warn(f"observation {case.row.id!r}: the model does not fit {case.nodes.max():g} nodes")
-    print_document(document(found, cases))
+    print_document(fit_document(found, cases))
     if save is None:
         return
     command = f"archinfer fit --hardware {hardware}"

@@ -32,8 +32,8 @@ def solve(
 
     from archinfer.api.solving import solve as solve_question
     from archinfer.report.architectures import csv_rows
-    from archinfer.report.remarks import uneven_groups
     from archinfer.report.solve import chart, document
+    from archinfer.report.sources import uneven_groups
 
     found = solve_question(**asked)
     question = found.question

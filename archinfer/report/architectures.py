@@ -141,8 +141,8 @@ def one_pass(answer: Answer) -> Iterator[doc.Block]:
             f"{counted(d.nodes, answer.question.hardware.node)}, "
             f"{d.mapping.layers_per_stage:.0f} layer(s) each{side}"
         )
-        picture = doc.Later(
-            lambda: [doc.Pictures([time_panel("Time of one pass", d.time_s)], "time", layout="")]
+        picture = doc.Pictures(
+            lambda: [time_panel("Time of one pass", d.time_s)], "time", layout=""
         )
         blocks: list[doc.Block] = [time_table(title, d.time_s, where), picture]
         yield doc.Section("Time of one pass by term", blocks, where, folded=True)

@@ -69,7 +69,7 @@ def document(found: Calibration) -> doc.Document:
 
 def _pictures(found: Calibration) -> Iterator[doc.Block]:
     chart = calibrate_chart(found)
-    yield doc.Pictures(chart.panels, "picture")
+    yield doc.Pictures(lambda: chart.panels, "picture")
     yield doc.Paragraph(chart.caption, "soft", doc.PAGE)
 
 

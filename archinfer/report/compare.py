@@ -11,7 +11,7 @@ from archinfer.forward.deployments import Pareto
 from archinfer.report import document as doc
 from archinfer.report.pareto import answer, best, pareto_chart
 from archinfer.report.predict_model import FEW, decodings
-from archinfer.report.remarks import beyond
+from archinfer.report.sources import beyond
 from archinfer.words import compact, counted, listed, load, percent, span, speed, speeds
 
 COLUMNS = (
@@ -73,7 +73,7 @@ def document(
     if caveat:
         blocks.append(doc.Paragraph(caveat))
     if drawn is not None:
-        panels = doc.Later(lambda: [doc.Pictures(pareto_chart(drawn()).panels, "picture")])
+        panels = doc.Pictures(lambda: pareto_chart(drawn()).panels, "picture")
         blocks.append(doc.Section("Pictures", [panels], doc.PAGE))
     named = [{e.model: 0 for e in entries}, {e.hardware.name: 0 for e in entries}]
     return doc.Document("", blocks, page_title=" on ".join(listed(list(n)) for n in named))

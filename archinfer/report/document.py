@@ -13,8 +13,8 @@ calls `archinfer.cli.output.show`. Of each block `where` says in which medium it
 - MARKDOWN is named where Markdown has it too (ALL: everywhere).
 
 Sections give pages their headings; on the terminal and in Markdown only the blocks in them show.
-What takes time to make (pictures, a second solve) stands in a `Later`, which is opened only in a
-medium that shows it. A heading of a table says nothing about alignment: `align` has one letter a
+What takes time to make stands in a `Later`, opened only in a medium that shows it; pictures are
+made by the page. A heading of a table says nothing about alignment: `align` has one letter a
 column, as `Table` explains. Texts for people are tested here, on the document; how a block looks
 is tested once in each renderer.
 """
@@ -158,7 +158,8 @@ class Lead:
 class Pictures:
     """Panels of a chart beside each other."""
 
-    panels: Sequence[Panel]
+    panels: Callable[[], Sequence[Panel]]
+    """Made only where they are shown."""
     ident: str
     """Prefix of the ids in the page."""
     notes: Sequence[str] = ()

@@ -87,10 +87,11 @@ def _block(block: doc.Block, level: int) -> Markup:
         case doc.Table():
             return _table(block)
         case doc.Pictures():
-            notes = [*block.notes, *[""] * (len(block.panels) - len(block.notes))]
+            panels = block.panels()
+            notes = [*block.notes, *[""] * (len(panels) - len(block.notes))]
             made = [
                 _figure(panel, f"{block.ident}{i}", note, level)
-                for i, (panel, note) in enumerate(zip(block.panels, notes, strict=True))
+                for i, (panel, note) in enumerate(zip(panels, notes, strict=True))
             ]
             return el("div", made, class_=block.layout or None)
         case doc.Section(folded=True):

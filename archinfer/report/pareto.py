@@ -56,7 +56,7 @@ def document(found: Pareto) -> doc.Document:
     fronts = [_front(f) for f in found.machines if f.front]
     blocks.append(doc.Section("Speed against throughput", fronts))
     if found.deployments:
-        pictures = doc.Later(lambda: [doc.Pictures(pareto_chart(found).panels, "picture")])
+        pictures = doc.Pictures(lambda: pareto_chart(found).panels, "picture")
         blocks.append(doc.Section("Picture", [pictures], doc.PAGE))
     blocks.append(doc.Paragraph(_reading(found), where=doc.ALL))
     return doc.Document(

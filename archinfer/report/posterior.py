@@ -83,13 +83,10 @@ def _found(posterior: Posterior) -> Iterator[doc.Block]:
         doc.Paragraph(nodes_text(posterior), where=FULL),
     ]
     yield doc.Section("What these probabilities rest on", more, FULL, folded=True)
-    pictures = doc.Later(
-        lambda: [
-            doc.Pictures(posterior_panels(posterior, legend=False), "posterior", layout="four")
-        ]
-    )
     yield doc.Paragraph(READING, where=doc.PAGE)
-    yield pictures
+    yield doc.Pictures(
+        lambda: posterior_panels(posterior, legend=False), "posterior", layout="four"
+    )
     if not posterior.pieces:
         yield doc.Items(verdicts(posterior), FACTS_TITLE, doc.ALL)
     for note in notes(posterior):

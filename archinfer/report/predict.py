@@ -64,7 +64,7 @@ def document(rows: list[Row], overrides: tuple[str, ...] = ()) -> doc.Document:
         blocks += [doc.Paragraph(about(rows[0]), tight=True), assumed]
     blocks.append(doc.Section("Speed, nodes and memory", _in_short(rows, fitting)))
     if fitting:
-        pictures = doc.Later(lambda: [doc.Pictures(panels(rows), "picture")])
+        pictures = doc.Pictures(lambda: panels(rows), "picture")
         blocks.append(doc.Section("Pictures", [pictures], doc.PAGE))
     blocks.append(doc.Section("Time of one pass by term", list(_times(fitting, many)), folded=many))
     if many:

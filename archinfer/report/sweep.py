@@ -53,7 +53,7 @@ def document(rows: Sequence[Row], overrides: tuple[str, ...]) -> doc.Document:
             drop=DROP, sortable=True,
         )  # fmt: skip
         blocks += [doc.Paragraph(about(mine[0]), where=doc.PAGE), table]
-    pictures = doc.Later(lambda: [doc.Pictures(sweep_chart(rows).panels, "picture")])
+    pictures = doc.Pictures(lambda: sweep_chart(rows).panels, "picture")
     blocks += [doc.Paragraph(_reading(rows[0], overrides)), pictures]
     return doc.Document("", blocks, page_title=f"Users and context on {hardware.name}")
 

@@ -1,15 +1,19 @@
-"""Published speeds and measured serving engines beside their predictions, as documents."""
+"""Published speeds and serving engines beside their predictions, and fits to them: documents."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from archinfer.fitting.cases import Case
+from archinfer.fitting.fit import Fit
 from archinfer.fitting.inverse import Inverse
 from archinfer.fitting.serving import Accuracy, ServingAccuracy
 from archinfer.fitting.validation import PublishedSpeed, Transfer, Validation
+from archinfer.hardware.figures import KEYS
 from archinfer.report import document as doc
 from archinfer.report.measured import WAYS, validate_chart
+from archinfer.units import format_quantity
 from archinfer.words import percent, span
 
 HEADINGS = (
@@ -34,13 +38,12 @@ def document(found: Validation, command: str) -> doc.Document:
         command: that writes the Markdown.
     """
     counted = f"{len(found.counted)} published speeds. Method: {found.method}."
-    caption = doc.Later(lambda: [doc.Paragraph(validate_chart(found).caption, "soft", doc.PAGE)])
     numbers = doc.Items(lines(found), where=doc.ALL, bullet="", whole=True)
     blocks: list[doc.Block] = [
         doc.Paragraph(f"Written by `{command}`; do not edit.", where=doc.MARKDOWN),
         doc.Paragraph(READING, where=doc.MARKDOWN),
         doc.Lead([counted]),
-        doc.Section("Pictures", [doc.Later(lambda: _pictures(found)), caption], doc.PAGE),
+        doc.Section("Pictures", [doc.Later(lambda: _pictures(found))], doc.PAGE),
         doc.Section("Row by row", [_table(found)], folded=True),
         doc.Section("In numbers", [numbers]),
     ]
@@ -59,7 +62,9 @@ def _pictures(found: Validation) -> Iterator[doc.Block]:
     rows = found.counted
     inside = sum(p.inside("p05", "p95") for p in rows)
     note = f"{inside} of {len(rows)} published speeds lie in their 90 % interval."
-    yield doc.Pictures(validate_chart(found).panels, "picture", (note,))
+    drawn = validate_chart(found)
+    yield doc.Pictures(lambda: drawn.panels, "picture", (note,))
+    yield doc.Paragraph(drawn.caption, "soft", doc.PAGE)
 
 
 def _table(found: Validation) -> doc.Table:
@@ -204,3 +209,34 @@ def serving_rows(found: ServingAccuracy) -> list[list[Any]]:
     for title, rows in [("all", (found.all,)), *_groups(found)]:
         out += [[title.lower(), *(getattr(one, n) for n in Accuracy.__slots__)] for one in rows]
     return out
+
+
+def fit_document(found: Fit, cases: Sequence[Case]) -> doc.Document:
+    """The constants before and after, each with its spread."""
+    rows = [
+        (
+            name,
+            _constant(name, found.model.prior_value(name)),
+            f"{sd:.2f}",
+            _constant(name, found.value(name)),
+            f"{found.sd(name):.2f}",
+        )
+        for name, sd in zip(found.model.names, found.model.sd, strict=True)
+    ]
+    headings = ("parameter", "before", "sd", "fitted", "sd")
+    told = (
+        f"{len(cases)} speeds of {len({c.model_key for c in cases})} models; sd of the natural "
+        "logarithm (of the log-odds for acceptance and probability)"
+    )
+    return doc.Document(
+        "", [doc.Table("", headings, rows, "lrrrr"), doc.Paragraph(told, whole=True)]
+    )
+
+
+def _constant(name: str, value: float) -> str:
+    dimension = KEYS[name].dimension if name in KEYS else ""
+    if name == "draft_time":
+        dimension = "seconds"
+    if dimension in ("", "number"):
+        return f"{value:.4g}"
+    return format_quantity(value, dimension, digits=4)
