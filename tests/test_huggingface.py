@@ -461,8 +461,10 @@ def test_the_nearest_family_is_named() -> None:
     assert len(long.warnings[0]) < 200
 
 
-def test_unknown_family_without_generic_keys_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InputError, match=r"brand_new.*intermediate_size.*deepseek_v3.*mixtral"):
+def test_unknown_family_without_generic_keys_is_refused_in_one_short_line() -> None:
+    with pytest.raises(
+        InputError, match=r"brand_new.*intermediate_size.*archinfer models families"
+    ):
         read("llama-3.1-8b", model_type="brand_new", architectures=None, intermediate_size=None)
     assert "deepseek_v3" in known_families()
 

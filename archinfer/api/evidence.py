@@ -70,8 +70,7 @@ class _Entry(StrictModel):
         | None
     ) = Field(default=None, description="in place of spread: factor that nine of ten stay within")
     model: Text | None = Field(
-        default=None,
-        description="of a public model on the same service: a name or a config.json",
+        default=None, description="of a public model on the same service: a name or a config.json"
     )
     context: _TOKENS | None = None
     prompt: _TOKENS | None = None

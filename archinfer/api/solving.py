@@ -262,11 +262,7 @@ def family_rules(asked: Mapping[str, Any]) -> FamilyRules:
     return replace(rules, vocab_size=number("vocabulary", asked, rules.vocab_size))
 
 
-SPEEDS = {
-    "tokens_per_second": "a target",
-    "observed": "a measurement",
-    "observed_max": "a ceiling",
-}
+SPEEDS = {"tokens_per_second": "a target", "observed": "a measurement", "observed_max": "a ceiling"}
 """Speeds of one user that a question may have, one of them."""
 
 

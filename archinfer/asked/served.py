@@ -23,7 +23,9 @@ def _all(found: Use | str) -> dict[str, Any]:
 
 
 _WHOLE: Final[dict[str, Any]] = {"form": "number", "least": 1, "most": WHOLE_MOST, "whole": True}
+_TOKENS: Final[dict[str, Any]] = _WHOLE | {"dimension": "tokens"}
 _NODES: Final[dict[str, Any]] = _WHOLE | {"dimension": "whole", "most": NODES_MOST, "closed": True}
+_SIZE: Final[dict[str, Any]] = {"dimension": "count", "form": "range"}
 _PROFILES = "Profiles, comma-separated: names or YAML files. Default: all that are shipped."
 _PROFILE = Use("Profile: a name (archinfer hardware list) or a YAML file.", "wse-3")
 _TOTAL = "Total parameters of a model without a config, as 3T."
@@ -95,8 +97,7 @@ class Common(TypedDict, total=False):
     total: Annotated[
         Span | None,
         Ask(
-            dimension="count",
-            form="range",
+            **_SIZE,
             examples=("2T:4T", "0.9T:"),
             solve="Known total parameters, as 2T:4T or 0.9T:.",
             predict="Total parameters of a model without a config, as 1.6T.",
@@ -107,8 +108,7 @@ class Common(TypedDict, total=False):
     active: Annotated[
         Span | None,
         Ask(
-            dimension="count",
-            form="range",
+            **_SIZE,
             examples=("150B", "100B:200B"),
             solve="Known active parameters, as 150B.",
             predict="Its active parameters, as 48B. Default: all (dense).",
@@ -168,8 +168,7 @@ class Common(TypedDict, total=False):
     context: Annotated[
         Quantity | None,
         Ask(
-            dimension="tokens",
-            **_WHOLE,
+            **_TOKENS,
             swept=True,
             solve="Tokens of context (128k = 128,000). Default: 8k (the posterior: unknown, 1k to "
             "64k).",
@@ -182,16 +181,12 @@ class Common(TypedDict, total=False):
     prompt: Annotated[
         Quantity | None,
         Ask(
-            dimension="tokens",
-            **_WHOLE,
+            **_TOKENS,
             predict="Tokens of a user's prompt. Default: the context less half an answer.",
             pareto="Tokens of a user's prompt. Default: 8k.",
         ),
     ]
-    output: Annotated[
-        Quantity | None,
-        Ask(dimension="tokens", **_WHOLE, predict=_ANSWER, pareto=_ANSWER),
-    ]
+    output: Annotated[Quantity | None, Ask(**_TOKENS, predict=_ANSWER, pareto=_ANSWER)]
     concurrency: Annotated[
         Quantity | None,
         Ask(
@@ -254,8 +249,7 @@ class Sure(TypedDict, total=False):
     """How sure a target must be met, and at what cost."""
 
     max_cost: Annotated[
-        Quantity | None,
-        Ask(dimension="dollars", form="number", solve=MAX_COST, pareto=MAX_COST),
+        Quantity | None, Ask(dimension="dollars", form="number", solve=MAX_COST, pareto=MAX_COST)
     ]
 
     confidence: Annotated[
@@ -286,16 +280,12 @@ class Served(Common, total=False):
 
     layers_per_node: Annotated[
         Quantity | None,
-        Ask(
-            **_NODES,
-            predict="Layers of a node (of a pipeline stage). Default: the fastest.",
-        ),
+        Ask(**_NODES, predict="Layers of a node (of a pipeline stage). Default: the fastest."),
     ]
     tensor_parallel: Annotated[
         Quantity | None,
         Ask(
-            **_NODES,
-            predict="Nodes that share each layer (with --layers-per-node; not on wafers).",
+            **_NODES, predict="Nodes that share each layer (with --layers-per-node; not on wafers)."
         ),
     ]
     draft_tokens: Annotated[
@@ -318,10 +308,7 @@ class Served(Common, total=False):
 class Planned(Common, Sure, total=False):
     """What a plan takes: the load, and what a deployment has to meet."""
 
-    target: Annotated[
-        Quantity | None,
-        Ask(**SPEED, compare=_TARGET, pareto=_TARGET),
-    ]
+    target: Annotated[Quantity | None, Ask(**SPEED, compare=_TARGET, pareto=_TARGET)]
     price: Annotated[
         Mapping[str, Quantity] | Sequence[str] | None,
         Ask(

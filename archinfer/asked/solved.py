@@ -93,8 +93,7 @@ class Asked(Common, Sure, total=False):
         ),
     ]
     max_power: Annotated[
-        Quantity | None,
-        Ask(dimension="watts", form="number", solve="Most power, as 2 MW."),
+        Quantity | None, Ask(dimension="watts", form="number", solve="Most power, as 2 MW.")
     ]
     max_price: Annotated[
         Quantity | None,

@@ -74,8 +74,7 @@ class Upkeep(TypedDict, total=False):
         ),
     ]
     quick: Annotated[
-        bool,
-        Ask(form="flag", calibrate=Use("About 25 seconds instead of about 2 minutes.", False)),
+        bool, Ask(form="flag", calibrate=Use("About 25 seconds instead of about 2 minutes.", False))
     ]
     memory: Annotated[
         Quantity,

@@ -252,8 +252,7 @@ class Check(StrictModel):
 
     name: Text
     model: Annotated[Totals | None, _OrText()] = Field(
-        default=None,
-        description="name in the catalogue, path of a config.json, or totals",
+        default=None, description="name in the catalogue, path of a config.json, or totals"
     )
     hardware: Text | None = Field(default=None, description="name or path of a profile")
     nodes: Nodes | None = Field(default=None, description="default: the fewest that hold it")

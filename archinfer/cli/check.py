@@ -29,8 +29,7 @@ def check(
         list[str] | None, typer.Argument(metavar="FILE...", help="Check files in YAML.")
     ] = None,
     output: Annotated[
-        Format,
-        typer.Option("--format", help="How to print; junit and github are for CI servers."),
+        Format, typer.Option("--format", help="How to print; junit and github are for CI servers.")
     ] = Format.table,
     lint: Annotated[
         bool, typer.Option("--lint", help="Only read the files; evaluate nothing.")
