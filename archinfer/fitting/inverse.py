@@ -54,7 +54,7 @@ class InverseRow(TypedDict):
     nodes: Annotated[int | None, Described("null: not published")]
     software: Annotated[str | None, Described("known to have run; null: not known")]
     possible: bool
-    ess: float
+    ess: Annotated[float, Described("effective sample size of the draws")]
     total_params: InverseQuantity
     active_params: InverseQuantity
     layers: InverseQuantity
