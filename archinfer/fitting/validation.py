@@ -109,7 +109,7 @@ class TransferredRow(TypedDict):
     id: str
     observed: float
     predicted: float
-    error: float
+    error: Annotated[float, Described("exp(|ln ratio|) - 1")]
 
 
 Transfer = TypedDict(
