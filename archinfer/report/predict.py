@@ -21,6 +21,7 @@ from archinfer.report.predict_model import (
     least,
     notes,
     time_table,
+    usual,
 )
 from archinfer.report.sources import provenance
 from archinfer.words import compact, counted, load, percent, seconds, size, speed, speeds
@@ -223,5 +224,5 @@ def _times(fitting: list[Row], many: bool) -> Iterator[doc.Block]:
         if many:
             yield doc.Paragraph(row.name, "strong", where, tight=True)
         depth = "" if row.depths is None else f" at {counted(float(p.shape.layers), 'layer')}"
-        title = f"One pass takes {seconds(float(p.time.total))}{depth}"
+        title = f"One pass takes {seconds(float(p.time.total))}{depth}{usual(p)}"
         yield time_table(title, times_s(p), where)

@@ -233,6 +233,11 @@ def decodings(served: Iterable[tuple[Hardware, Deployment]]) -> str:
     return text
 
 
+def usual(p: Prediction) -> str:
+    """Whose pass a breakdown shows where several software are as likely."""
+    return f" with {USUAL_SOFTWARE} software" if len(p.deployment.softwares) > 1 else ""
+
+
 def _layout(p: Prediction) -> str:
     """Which nodes hold what."""
     node = p.hardware.node
@@ -360,7 +365,8 @@ def changes(p: Prediction, where: doc.Where) -> Iterator[doc.Block]:
 
     rows = [row(c) for c in found]
     if p.fits:
-        title = "What would help most (against the speed without speculation)"
+        plain = f"{1.0 / float(p.time.total):,.3g} tokens/s without speculation"
+        title = f"What would help most (against {plain}{usual(p)})"
         yield doc.Table(title, ("", "gain", "tokens/s"), rows, "prr", where, most=CHANGES_SHOWN)
     else:
         title = "What would make it fit"

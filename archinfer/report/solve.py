@@ -254,7 +254,8 @@ def _by_weights(answer: Answer) -> doc.Table:
 
 def _reads(answer: Answer) -> Iterator[doc.Block]:
     """What the speed can tell about each quantity."""
-    about = answer.architectures[0]
+    about = answer.example
+    assert about is not None
     title = (
         "What the speed reads: tokens/s (without speculation) if one quantity changes, around "
         f"{compact(about.total_params)} total, {compact(about.active_params)} active, "

@@ -12,7 +12,7 @@ from archinfer.report import document as doc
 from archinfer.report.claim import percent
 from archinfer.report.ends import plain_name
 from archinfer.solver.answer import Answer
-from archinfer.solver.drawn import reads, speed_spread
+from archinfer.solver.drawn import given, reads, speed_spread
 from archinfer.units import plain_number
 from archinfer.words import SIZES, change, compact, counted, listed, span
 
@@ -42,7 +42,7 @@ def _target(answer: Answer) -> Iterator[tuple[str, str]]:
     total, active = ends["total_params"], ends["active_params"]
     sizes = at_most(total.value, active.value, (by["total_params"], by["active_params"]))
     yield "At most", f"{sizes}, or {counted(ends['layers'].value, 'layer')} ({by['layers']})"
-    loose = [row for row in answer.sensitivity if not reads(row)]
+    loose = [row for row in answer.sensitivity if not reads(row) and not given(row, answer)]
     if loose:
         told = [f"{SIZES[row.quantity]} ({change(row.elasticity)} if doubled)" for row in loose]
         yield "The speed hardly tells", listed(told)
@@ -51,10 +51,11 @@ def _target(answer: Answer) -> Iterator[tuple[str, str]]:
 
 def _largest(answer: Answer) -> str:
     """The largest model that fits, its numbers belonging together."""
-    if answer.architectures:
-        d = max(answer.architectures, key=lambda design: design.total_params)
+    d = answer.example
+    if d is not None:
         numbers = (d.total_params, d.active_params, d.architecture.layers, d.weights)
-        needs = f", {d.accepted_needed:.2g} tokens a pass" if d.accepted_needed > 1.0 else ""
+        needed = max(d.accepted_needed, 1.0)
+        needs = f", {needed:.2g} tokens a pass" if needed >= 1.05 else ""
     else:
         region = answer.region
         i = int(np.argmax(region.total_high))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import combinations
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -104,6 +104,10 @@ class Asked(Record):
         return None if self.question.layout is None else self.question.layout.text
 
 
+DESIGNS: Final = 8
+"""Designs that are looked for at least."""
+
+
 def _known(limits: Range) -> Range | None:
     return None if limits == (0.0, np.inf) else limits
 
@@ -131,8 +135,11 @@ class Answer(Record):
     """concrete designs inside"""
     conflict: Conflict | None
     """why nothing is feasible; null where something is"""
+    example: Design | None = None
+    """the first of all designs found, however many were asked for: the largest, or of an observed
+    speed the one that comes nearest to it"""
     sensitivity: tuple[Sensitivity, ...] = ()
-    """what the speed reads of each quantity, around the first architecture"""
+    """what the speed reads of each quantity, around the example"""
     architectures_wanted: int = 0
     """how many were asked for"""
     posterior: Any = None
@@ -189,17 +196,18 @@ class Answer(Record):
         return {**spans(free), "nodes": Ends(needed, float(most))}
 
 
-def answer(question: Question, architectures: int = 8) -> Answer:
+def answer(question: Question, architectures: int = DESIGNS) -> Answer:
     """Solve `question` and say what draws each edge.
 
     Args:
         question: what is asked.
-        architectures: how many concrete designs to look for.
+        architectures: how many concrete designs to give.
     """
     region = solve(question)
     if not region.feasible:
         return Answer(question, region, {}, {}, (), conflict(question), variants=variants(question))
-    found = tuple(designs(region, architectures))
+    found = designs(region, max(architectures, DESIGNS))
+    example = found[0] if found else None
     most = int(region.slices.nodes.max())
     node, fewest, last = question.hardware.node, *question.nodes
     notes = []
@@ -217,9 +225,10 @@ def answer(question: Question, architectures: int = 8) -> Answer:
         region,
         _ranges(region),
         _by_weights(region),
-        found,
+        tuple(found[:architectures]),
         None,
-        sensitivity(question, found[0]) if found else (),
+        example,
+        sensitivity(question, example) if example else (),
         architectures,
         variants=variants(question),
         notes=tuple(notes),

@@ -80,10 +80,16 @@ def reads(row: Sensitivity) -> bool:
     return largest_change(row) >= READS
 
 
+def given(row: Sensitivity, answer: Answer) -> bool:
+    """Whether the quantity was stated with the question."""
+    low, high = getattr(answer.question, row.quantity.removesuffix("_params"))
+    return bool(low == high)
+
+
 def speed_spread(answer: Answer) -> float:
     """Factor within which a predicted speed is right either way (90 %), speculation aside.
 
-    Of the first architecture; where there is none, of the largest model.
+    Of the answer's example; where there is none, of the largest model.
     """
     low, high = answer.question.speculation
     return math.sqrt(_speed_ratio(answer) * low / high)
@@ -91,8 +97,8 @@ def speed_spread(answer: Answer) -> float:
 
 def _speed_ratio(answer: Answer) -> float:
     """p95 / p05 of the predicted speed."""
-    if answer.architectures:
-        p05, _, p95 = answer.architectures[0].speed
+    if answer.example is not None:
+        p05, _, p95 = answer.example.speed
         return float(p95 / p05)
     region, question = answer.region, answer.question
     at = np.array([int(np.argmax(region.total_high))])
