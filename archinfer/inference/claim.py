@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, Literal, TypeAlias
 
@@ -18,7 +18,6 @@ from archinfer.models import catalogue
 from archinfer.models.shape import FloatArray
 from archinfer.question import ASKS
 from archinfer.record import As, Ends, Record
-from archinfer.solver.question import Question
 from archinfer.solver.region import Region, solve
 from archinfer.words import compact
 
@@ -35,6 +34,10 @@ NEAREST = 3
 """Real models that are named."""
 
 By: TypeAlias = Annotated[str, As(Literal["physics", "habits", "nodes", "speed", "nothing"])]
+
+
+Regions: TypeAlias = tuple[tuple[By, Region], ...]
+"""What is feasible within habits, and by physics alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +110,17 @@ def examine(posterior: Posterior, claimed: Mapping[str, Range]) -> Claim:
         claimed: of total, active, layers what is claimed, as (low, high).
     """
     limits = limits_of(claimed)
-    alone = [_part(posterior, {name: ends}) for name, ends in limits.items()]
-    return Claim(
-        _part(posterior, limits), tuple(alone), _needs(posterior, limits), _nearest(limits)
+    question = posterior.question
+    regions: Regions = (
+        ("habits", solve(question)),
+        ("physics", solve(question.with_(habits=None))),
     )
+    alone = [_part(posterior, regions, {name: ends}) for name, ends in limits.items()]
+    whole = alone[0] if len(alone) == 1 else _part(posterior, regions, limits)
+    if whole.refuted_by == "nothing":
+        least = min(alone, key=lambda part: part.probability)
+        whole = replace(whole, refuted_by=least.refuted_by)
+    return Claim(whole, tuple(alone), _needs(posterior, limits), _nearest(limits))
 
 
 def _text(limits: Mapping[str, Range]) -> str:
@@ -132,9 +142,8 @@ def _inside(draws: Batch, limits: Mapping[str, Range]) -> NDArray[np.bool_]:
     return inside
 
 
-def _part(posterior: Posterior, limits: Mapping[str, Range]) -> Part:
-    question = posterior.question
-    hard = _hard(question, limits)
+def _part(posterior: Posterior, regions: Regions, limits: Mapping[str, Range]) -> Part:
+    hard = _hard(regions, limits)
     if not posterior.possible:
         carried, refuted = hard
         return Part(_text(limits), 0.0, carried or "nothing", refuted or "nothing")
@@ -154,31 +163,41 @@ def _strongest(gains: Mapping[str, tuple[float, float]]) -> By:
     return by if ratio[by] >= TELLING else "nothing"
 
 
-def _hard(question: Question, limits: Mapping[str, Range]) -> tuple[By | None, By | None]:
+def _hard(regions: Regions, limits: Mapping[str, Range]) -> tuple[By | None, By | None]:
     """What of physics and habits leaves nothing else, and what leaves nothing of it."""
     carried: By | None = None
     refuted: By | None = None
     asked: dict[str, Range] = {}
     for name, (low, high) in limits.items():
-        known = getattr(question, name)
+        known = getattr(regions[0][1].question, name)
         asked[name] = (max(low, known[0]), min(high, known[1]))
         if asked[name][0] > asked[name][1]:
             return None, "habits"
-    for by, base in (("habits", question), ("physics", question.with_(habits=None))):
-        region = solve(base)
+    for by, region in regions:
         if region.feasible and all(_within(region, n, ends) for n, ends in limits.items()):
             carried = by
-        if not solve(base.with_(**asked)).feasible:
+        met = all(_meets(region, n, ends) for n, ends in asked.items())
+        # Of one quantity alone the region's own intervals tell; of several, the joint question.
+        if not met or (len(asked) > 1 and not solve(region.question.with_(**asked)).feasible):
             refuted = by
     return carried, refuted
 
 
+def _spans(region: Region, name: str) -> tuple[FloatArray, FloatArray]:
+    if name == "layers":
+        return region.slices.layers, region.slices.layers
+    return getattr(region, f"{name}_low"), getattr(region, f"{name}_high")
+
+
+def _meets(region: Region, name: str, ends: Range) -> bool:
+    """Whether any model of the region may lie between the ends."""
+    low, high = _spans(region, name)
+    return bool(np.any((low <= ends[1]) & (high >= ends[0])))
+
+
 def _within(region: Region, name: str, ends: Range) -> bool:
     """Whether every model of the region lies between the ends."""
-    if name == "layers":
-        low, high = region.slices.layers, region.slices.layers
-    else:
-        low, high = getattr(region, f"{name}_low"), getattr(region, f"{name}_high")
+    low, high = _spans(region, name)
     return bool(low.min() >= ends[0] and high.max() <= ends[1])
 
 

@@ -11,6 +11,10 @@ from archinfer.words import compact, counted
 
 TITLE = "The claim put to the test: probability given the nodes and the speed"
 HEADINGS = ("claimed", "holds", "probability", "carried by", "refuted by")
+ASSUMED = (
+    "What nodes carry or refute rests on an assumption: a service uses the nodes that it has. "
+    "Without --claim the ranges say what would be possible."
+)
 HARD = ("physics", "habits")
 """What leaves nothing else, or nothing of it."""
 
@@ -23,6 +27,8 @@ def tested(claim: Claim) -> doc.Section:
     blocks: list[doc.Block] = [
         doc.Table(TITLE, HEADINGS, rows, "wlrll", doc.ALL, titled=doc.ALL),
     ]
+    if any("nodes" in (part.carried_by, part.refuted_by) for part in claim.parts):
+        blocks.append(doc.Paragraph(ASSUMED, where=doc.ALL, tight=True))
     if claim.needs is not None:
         blocks.append(doc.Paragraph(needs(claim.needs), where=doc.ALL, tight=True))
     near = "; ".join(

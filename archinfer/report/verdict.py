@@ -20,9 +20,16 @@ from archinfer.words import SIZES, change, compact, counted, listed, span
 def verdict(answer: Answer) -> doc.Lead:
     """What fits as one example, the ranges and what draws them, what is not told, how surely."""
     posterior = answer.posterior
-    if posterior is not None and posterior.possible:
-        return doc.Lead([], list(_observed(answer, posterior)), doc.ALL)
-    return doc.Lead([], list(_target(answer)), doc.ALL)
+    seen = posterior is not None and posterior.possible
+    lines = _observed(answer, posterior) if seen and posterior else _target(answer)
+    return doc.Lead([], [*_claimed(answer), *lines], doc.ALL)
+
+
+def _claimed(answer: Answer) -> Iterator[tuple[str, str]]:
+    """How likely the claim is that was put to the test."""
+    if answer.claim is not None:
+        whole = answer.claim.all
+        yield "The claim", f"{percent(whole.probability)} likely: {whole.text}"
 
 
 def at_most(total: float, active: float, by: tuple[str, str] = ("", "")) -> str:
