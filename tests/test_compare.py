@@ -14,6 +14,7 @@ from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.models.catalogue import load
 from archinfer.physics.deployment import Deployment
+from archinfer.report.sources import beyond
 from archinfer.solver.question import nodes_unknown
 from tests.cli import run
 
@@ -53,6 +54,19 @@ def test_entries_say_what_the_nodes_are() -> None:
     for entry in (b200, tpu, lpu):
         assert entry["tokens_per_s"]["p50"] < entry["bandwidth_tokens_per_s"]
         assert entry["tokens_per_s"]["p50"] <= entry["ceiling"]["tokens_per_s"]["p50"] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "group"), [("dgx-spark", 8), ("rtx-5090", 8), ("l40s", 8), ("h100-sxm", 8)]
+)
+def test_pipelines_only_across_servers(name: str, group: int) -> None:
+    found = predict(load("deepseek-v3"), Hardware.load(name), PLAIN, changes=False)
+    assert found.fits and found.nodes % group == 0
+    assert found.mapping.tensor_parallel == group
+    small = predict(load("llama-3.1-8b"), Hardware.load(name), PLAIN, changes=False)
+    assert small.nodes == small.mapping.tensor_parallel == 1
+    remarks = [text for text in beyond(found) if "no one sells" in text]
+    assert bool(remarks) == (name == "rtx-5090")
 
 
 def test_a_model_too_large_for_any_number_of_nodes() -> None:

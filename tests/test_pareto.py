@@ -53,8 +53,8 @@ def test_every_deployment_is_what_predict_says(model: str, hardware: str) -> Non
             changes=False,
         )
         assert one.fits
-        assert one.speed == pytest.approx([float(q[i]) for q in found.speed], rel=1e-9)
-        assert one.nodes_used == found.nodes[i]
+        assert one.speed == pytest.approx([float(q[i]) for q in found.user_speed], rel=1e-9)
+        assert one.nodes_used == found.all_nodes[i]
         first = time_to_first_token(one.hardware, one.workload, one.mapping, one.time)
         if first is not None:
             assert float(first.total) == pytest.approx(float(found.first_token_s.p50[i]), rel=1e-9)

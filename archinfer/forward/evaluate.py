@@ -30,21 +30,39 @@ BLOCK = 16384
 which makes a sweep of a million about twice as fast as in one piece."""
 
 
+SERVER = 8
+"""Nodes of a server whose cards no faster network joins: estimate, as many as boards for
+accelerators have slots."""
+
+
+def server_nodes(hardware: Hardware) -> int:
+    """Nodes that software shares each layer over, and between which it runs no pipeline.
+
+    Those of a scale-up domain, else `SERVER`: the largest power of two of them.
+    """
+    if hardware.spatial or hardware.alone:
+        return 1
+    size = hardware.scale_up_size
+    return 1 << int(np.log2(size if size > 1.0 else SERVER))
+
+
 def whole_groups(hardware: Hardware, least: int) -> int:
     """Nodes of the smallest group that software shares layers over and that has at least so many.
 
-    Engines share each layer over 1, 2, 4, ... nodes of a scale-up domain, or over whole domains: a
+    Engines share each layer over 1, 2, 4, ... nodes of a server, or over whole servers: a
     pipeline of single nodes would hold a model on fewer, and be slower than any that is run.
     """
-    if hardware.spatial or hardware.scale_up_size <= 1.0:
-        return least
-    domain = 1 << int(np.log2(hardware.scale_up_size))
-    if least > domain:
-        return int(np.ceil(least / domain)) * domain
-    group = 1
-    while group < least:
-        group *= 2
-    return group
+    server = server_nodes(hardware)
+    if least > server:
+        return -(-least // server) * server
+    return 1 << (least - 1).bit_length()
+
+
+def _usual(found: Evaluation, nodes: int) -> Placement:
+    """The fastest mapping of one model with pipelines across servers alone; else the fastest."""
+    group = min(server_nodes(found.hardware), nodes)
+    wide = found.on(found.mapping.take(np.asarray(found.mapping.tensor_parallel) >= group))
+    return (wide if wide.fits.any() else found).best
 
 
 def even_mapping(hardware: Hardware, layers: Number, nodes: Number) -> Placement:
@@ -229,5 +247,6 @@ def _evaluate_one(
         # Where no number of nodes is enough, one layer each is the least too full.
         most = 1 if hardware.alone else layers
         nodes = deployment.nodes or (most if least is None else whole_groups(hardware, least))
-        mapping = Evaluation.everywhere(hardware, workload, nodes).best
+        found = Evaluation.everywhere(hardware, workload, nodes)
+        mapping = found.best if deployment.nodes else _usual(found, nodes)
     return _prediction(workload, weights, hardware, deployment, nodes, min_nodes, mapping)

@@ -19,23 +19,21 @@ from numpy.typing import NDArray
 from archinfer.asking import WHOLE_MOST
 from archinfer.forward.deployments import Choice, Found, Pareto, Plan, Stages
 from archinfer.forward.evaluate import workload_of
-from archinfer.forward.evaluation import every_mapping
+from archinfer.forward.evaluation import Evaluation, every_mapping
 from archinfer.forward.predict import predict
 from archinfer.forward.prediction import Change
 from archinfer.forward.room import most, users_held
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
 from archinfer.models.shape import FloatArray, ModelShape
-from archinfer.physics.decode import Z90, decode_time
+from archinfer.physics.decode import Z90
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.economy import knows_activity, node_dollars_per_hour, node_power_w
 from archinfer.physics.firsttoken import first_token_spread
 from archinfer.physics.mapping import Placement
-from archinfer.physics.memory import memory_fraction
 from archinfer.physics.prefill import time_to_first_token
 from archinfer.physics.served import served_speed
-from archinfer.physics.terms import TERMS, TokenTime
-from archinfer.physics.workload import Workload
+from archinfer.physics.terms import TERMS
 from archinfer.record import Quantiles
 
 Flags = NDArray[np.bool_]
@@ -48,15 +46,12 @@ def non_dominated(x: FloatArray, y: FloatArray) -> NDArray[np.intp]:
     return np.asarray(order[y[order] > best])
 
 
-@dataclass(frozen=True)
-class Evaluated:
+@dataclass(frozen=True, eq=False)
+class Evaluated(Evaluation):
     """Every deployment of a model on one machine; arrays of shape (k,)."""
 
-    hardware: Hardware
     plan: Plan
     weights: str
-    workload: Workload
-    mapping: Placement
     batch: FloatArray
     """users of one copy"""
     copies: FloatArray
@@ -83,7 +78,7 @@ class Evaluated:
             mapping = every_mapping(hardware, replace(workload, traffic=several), plan.nodes[1])
         mapping = mapping.take(slice(None))
         none = np.zeros_like(mapping.tensor_parallel)
-        one = cls(hardware, plan, weights, workload, mapping, none, none, deployment)
+        one = cls(hardware, workload, mapping, plan, weights, none, none, deployment)
         return one._batches()
 
     def _batches(self) -> Evaluated:
@@ -104,8 +99,7 @@ class Evaluated:
         if plan.users is not None:
             copies = np.ceil(plan.users / np.maximum(batch, 1.0))
             batch = np.ceil(plan.users / copies)
-        each = np.asarray(self.mapping.nodes(self.workload.shape.layers))
-        taken = copies * each[:, None]
+        taken = copies * np.asarray(self.nodes)[:, None]
         low, high = plan.nodes
         rows, columns = np.nonzero(
             (batch >= 1.0) & (batch <= held[:, None]) & (taken >= low) & (taken <= high)
@@ -120,12 +114,7 @@ class Evaluated:
         return replace(self, mapping=mapping, batch=batch, copies=copies, workload=workload)
 
     @cached_property
-    def time(self) -> TokenTime:
-        """Of a decode pass of one copy."""
-        return decode_time(self.hardware, self.workload, self.mapping)
-
-    @cached_property
-    def speed(self) -> Quantiles:
+    def user_speed(self) -> Quantiles:
         """Tokens/s of one user."""
         asked = (self.hardware, self.workload, self.mapping, self.time, self.deployment)
         return self._spread(served_speed(*asked))
@@ -148,7 +137,7 @@ class Evaluated:
         """Whether speed and time to the first token are met with the confidence asked for."""
         plan, met = self.plan, np.ones(self.batch.shape, dtype=bool)
         if plan.target_tokens_per_s is not None:
-            met &= self.miss(self._sure(self.speed, -1.0), plan.target_tokens_per_s) <= 0.0
+            met &= self.miss(self._sure(self.user_speed, -1.0), plan.target_tokens_per_s) <= 0.0
         if plan.time_to_first_token_s is not None:
             limit = plan.time_to_first_token_s
             met &= self.miss(self._sure(self.first_token_s, 1.0), limit, -1.0) <= 0.0
@@ -172,7 +161,7 @@ class Evaluated:
         """Sum of the logarithms of the factors by which it misses what was asked; 0: meets it."""
         plan = self.plan
         return (
-            self.miss(self._sure(self.speed, -1.0), plan.target_tokens_per_s)
+            self.miss(self._sure(self.user_speed, -1.0), plan.target_tokens_per_s)
             + self.miss(self._sure(self.first_token_s, 1.0), plan.time_to_first_token_s, -1.0)
             + self.miss(self.dollars, plan.max_dollars_per_million_output_tokens, -1.0)
         )
@@ -184,9 +173,9 @@ class Evaluated:
         return self.batch if asked is None else np.full_like(self.batch, float(asked))
 
     @cached_property
-    def nodes(self) -> FloatArray:
+    def all_nodes(self) -> FloatArray:
         """Of all copies."""
-        return np.asarray(self.copies * self.mapping.nodes(self.workload.shape.layers))
+        return np.asarray(self.copies * self.nodes)
 
     @cached_property
     def power_w(self) -> FloatArray:
@@ -197,12 +186,12 @@ class Evaluated:
     @cached_property
     def dollars_per_hour(self) -> FloatArray:
         """Of all nodes."""
-        return self.nodes * node_dollars_per_hour(self.hardware, self.power_w)
+        return self.all_nodes * node_dollars_per_hour(self.hardware, self.power_w)
 
     @cached_property
     def dollars(self) -> FloatArray:
         """For a million output tokens."""
-        tokens_per_hour = 3600.0 * self.users * self.speed.p50 * self.plan.utilisation
+        tokens_per_hour = 3600.0 * self.users * self.user_speed.p50 * self.plan.utilisation
         return np.asarray(1e6 * self.dollars_per_hour / tokens_per_hour)
 
     def choice(self, i: int) -> Choice:
@@ -214,29 +203,28 @@ class Evaluated:
         def three(values: Quantiles, factor: float = 1.0) -> Quantiles:
             return Quantiles(*(factor * float(v[i]) for v in values))
 
-        plan, per_node = self.plan, float(self.users[i] / self.nodes[i])
-        speed = three(self.speed)
+        plan, per_node = self.plan, float(self.users[i] / self.all_nodes[i])
+        speed = three(self.user_speed)
         sd = np.log(speed.p95 / speed.p05) / (2.0 * Z90)
         target = plan.target_tokens_per_s
         whole = plan.prompt_tokens + plan.output_tokens
-        fraction = memory_fraction(self.hardware, self.workload.memory, self.mapping)
         return Choice(
             hardware=self.hardware,
             weights=self.weights,
-            nodes=int(self.nodes[i]),
+            nodes=int(self.all_nodes[i]),
             copies=int(self.copies[i]),
             mapping=Stages.of(self.mapping.one(i), self.workload.shape.layers),
             users=int(self.users[i]),
             tokens_per_s_per_user=speed,
-            tokens_per_s_per_node=three(self.speed, per_node),
+            tokens_per_s_per_node=three(self.user_speed, per_node),
             time_to_first_token_s=three(self.first_token_s),
             dollars_per_hour=float(self.dollars_per_hour[i]),
             dollars_per_million_output_tokens=float(self.dollars[i]),
             dollars_per_million_tokens=float(self.dollars[i]) * plan.output_tokens / whole,
             joules_per_token=float(self.power_w[i]) / (per_node * speed.p50),
-            power_w=float(self.power_w[i] * self.nodes[i]),
+            power_w=float(self.power_w[i] * self.all_nodes[i]),
             power_basis="activity" if knows_activity(self.hardware) else "nameplate",
-            memory_fraction=one(fraction),
+            memory_fraction=one(self.memory_fraction),
             limit=max(TERMS, key=lambda term: one(getattr(self.time, term))),
             misses_by=float(np.exp(self.misses[i])),
             chance=np.nan
@@ -247,8 +235,8 @@ class Evaluated:
     @cached_property
     def price(self) -> FloatArray:
         """What the cheapest has least of: dollars a token; nodes a token without a price."""
-        made = self.users * self.speed.p50
-        return np.where(np.isnan(self.dollars), self.nodes / made, self.dollars)
+        made = self.users * self.user_speed.p50
+        return np.where(np.isnan(self.dollars), self.all_nodes / made, self.dollars)
 
 
 def found_of(evaluated: list[Evaluated]) -> Found:
@@ -262,8 +250,8 @@ def found_of(evaluated: list[Evaluated]) -> Found:
     def joined(name: str) -> FloatArray:
         return np.concatenate([getattr(e, name) for e in evaluated])
 
-    speed = np.concatenate([e.speed.p50 for e in evaluated])
-    nodes, price, misses = joined("nodes"), joined("price"), joined("misses")
+    speed = np.concatenate([e.user_speed.p50 for e in evaluated])
+    nodes, price, misses = joined("all_nodes"), joined("price"), joined("misses")
     # Rounding alone makes nobody faster.
     front = non_dominated(np.round(np.log(speed), 9), joined("users") * speed / nodes)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 
 from archinfer.fitting.extent import extent
+from archinfer.forward.evaluate import SERVER
 from archinfer.forward.prediction import Prediction
 from archinfer.hardware.figures import Figure
 from archinfer.hardware.profile import Hardware
@@ -112,7 +113,7 @@ def beyond(p: Prediction) -> list[str]:
         return []
     reach = extent(p.hardware.name)
     if reach is None:
-        return []
+        return _unsold(p)
     total, node = float(p.shape.total_params), p.hardware.node
     parts = []
     if total > reach.total_params:
@@ -123,4 +124,15 @@ def beyond(p: Prediction) -> list[str]:
     if not parts:
         return []
     held = f"published speeds of {p.hardware.name}"
-    return [f"beyond what was validated: no {held} reach {' or '.join(parts)}"]
+    return [f"beyond what was validated: no {held} reach {' or '.join(parts)}", *_unsold(p)]
+
+
+def _unsold(p: Prediction) -> list[str]:
+    """What to say of more nodes than a server has, where no scale-up network joins them."""
+    hardware, used = p.hardware, int(p.nodes_used)
+    if hardware.spatial or hardware.scale_up_size > 1.0 or used <= SERVER:
+        return []
+    return [
+        f"no scale-up network joins {counted(used, hardware.node)} of {hardware.name}: no one "
+        "sells so many as one system"
+    ]
