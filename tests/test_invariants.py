@@ -122,3 +122,17 @@ def test_ends_of_active_beyond_the_begin_of_a_queue() -> None:
     active, first = np.exp(np.linspace(17.5, 19.0, 301)), np.zeros(301, dtype=int)
     fast = region.limits.fast(region.limits.total_low_of(active, first), active, first) >= 0.0
     assert active[fast].max() <= region.active_high[0]
+
+
+@pytest.mark.xfail(strict=True, reason="arithmetic hides reads: the spread falls, the time stands")
+def test_a_larger_total_that_is_surer_than_the_least() -> None:
+    """54 users at 90 % where reading takes no time: at this A only totals far above A will do."""
+    hardware = Hardware.load("amd-epyc-9754").with_constants({"memory.bandwidth": 7.2189518752e15})
+    asked = Question(
+        hardware, (1, 2), 4.316540829865669, concurrency=54, context_tokens=2000,
+        weights=("int4",), layers=(72.0, 72.0), speculation=(1.0, 1.0), confidence_z=1.28,
+    )  # fmt: skip
+    total, active, layers, nodes = (
+        np.array([v]) for v in (346452219216.09985, 24320284144.865818, 72.0, 2.0)
+    )
+    assert solve(asked).contains(total, active, layers, nodes, "int4")[0]
