@@ -36,14 +36,10 @@ accelerators have slots."""
 
 
 def server_nodes(hardware: Hardware) -> int:
-    """Nodes that software shares each layer over, and between which it runs no pipeline.
-
-    Those of a scale-up domain, else `SERVER`: the largest power of two of them.
-    """
+    """Nodes without a pipeline between them: of a scale-up domain, else `SERVER`; a power of 2."""
     if hardware.spatial or hardware.alone:
         return 1
-    size = hardware.scale_up_size
-    return 1 << int(np.log2(size if size > 1.0 else SERVER))
+    return 1 << int(np.log2(hardware.scale_up_size if hardware.scale_up_size > 1.0 else SERVER))
 
 
 def whole_groups(hardware: Hardware, least: int) -> int:
@@ -197,10 +193,7 @@ def _in_blocks(
     parts = [slice(at, min(at + BLOCK, size)) for at in range(0, size, BLOCK)]
     found = [
         _evaluate_arrays(
-            _cut(workload, size, part),
-            weights,
-            hardware,
-            _cut(deployment, size, part),
+            _cut(workload, size, part), weights, hardware, _cut(deployment, size, part)
         )
         for part in parts
     ]

@@ -33,10 +33,7 @@ HEADINGS = (
 ALIGN = "llrrrlllrrrrl"
 DROP = ("tp x pp", "on", "kW", "full", "set by", "bottleneck", "ceiling", "nodes", "gain")
 
-FEWEST = (
-    "Nodes: the fewest that hold the model, of GPUs 1, 2, 4, 8 or whole servers, tensor-parallel "
-    "within a server and pipelined across servers"
-)
+FEWEST = "Nodes: the fewest that hold the model, of GPUs 1, 2, 4, 8 or servers that form a pipeline"
 
 
 def csv_rows(entries: list[Entry]) -> list[list[Any]]:

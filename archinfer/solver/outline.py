@@ -47,9 +47,7 @@ def _furthest(region: Region, mine: Index) -> Index:
     layers = region.slices.layers[mine]
     kept: list[Index] = []
     for key in (-region.total_high, region.total_low, -region.active_high, region.active_low):
-        order = mine[np.lexsort((key[mine], layers))]
-        depths = region.slices.layers[order]
-        kept.append(order[np.flatnonzero(np.r_[True, depths[1:] != depths[:-1]])])
+        kept.append(mine[_first_of_each(layers, np.lexsort((key[mine], layers)))])
     return np.unique(np.concatenate(kept))
 
 
@@ -75,10 +73,7 @@ def outlines(region: Region, points: int = 72) -> list[Outline]:
         inset = 1e-9 * (ends[1] - ends[0])
         active = np.exp(np.linspace(ends[0] + inset, ends[1] - inset, points))
         slots = _furthest(region, mine)
-        at, slot = (
-            np.tile(np.arange(points), len(slots)),
-            np.repeat(slots, points),
-        )
+        at, slot = np.tile(np.arange(points), len(slots)), np.repeat(slots, points)
         inside = (region.active_low[slot] <= active[at]) & (active[at] <= region.active_high[slot])
         at, slot = at[inside], slot[inside]
         low, high = region.total_interval(active[at], slot)

@@ -21,13 +21,10 @@ the N from which the bytes fill a layer's best region: there the time stands sti
 and the spread moves (`limits.Limits.humped`). The ends of A and N are the outer ones of what is
 possible on either side of it, and membership between them is asked of the constraints.
 
-Not exact yet: where a wafer's spread jumps. At the A from which arithmetic outlasts the reading of
-the cache it does by less than 1e-4 for the shipped profile: an end of A within that of the jump may
-be off by as much. Where the queue of more users than a pipeline has stages begins it jumps by up to
-3 %: what is fast enough in a slice may be two intervals, of which the upper one may be missed
-(`tests/test_invariants.py` has such a slice, at 300 users and a confidence of 90 %). And on
-temporal hardware whose arithmetic hides its reads a larger total may be surer at the same time:
-an A at which the least total is too slow at a confidence may be missed (a case there too).
+Not exact yet (cases in `tests/test_invariants.py`): a wafer's spread jumps where the queue of many
+users begins, by up to 3 %, and where arithmetic outlasts reading the cache, by 1e-4: the upper of
+two intervals of A may be missed. Where arithmetic hides the reads of temporal hardware a larger
+total may be surer than the least: an A that only such totals reach may be missed.
 """
 
 from __future__ import annotations
