@@ -95,7 +95,7 @@ def outlines(region: Region, points: int = 72) -> list[Outline]:
     return found
 
 
-def _first_of_each(keys: Index, order: Index) -> Index:
+def _first_of_each(keys: Index | FloatArray, order: Index) -> Index:
     ordered = keys[order]
     return np.asarray(order[np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])])
 
