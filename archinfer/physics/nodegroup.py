@@ -136,6 +136,13 @@ QUANTISING_KERNELS = 1.0
 """Kernels of a layer that bring activations to 4 bits for its products."""
 
 
+KERNEL_WIDTH = 6000.0
+"""Hidden size at which half of the time of a kernel beside its reads goes with the vector of a token
+(the loop of a product over it, the reduction of a norm) and half does not (launch and drain). Fits
+with each model left out err by 1.114 in the median without it and 1.100 with it, single users by
+1.131 and 1.101 (archinfer/data/serving.csv, single_user.csv); 0.4 to 0.6 of a kernel draw level."""
+
+
 def busiest_experts(hit: Number, group: Number) -> FloatArray:
     """Experts that the busiest of `group` nodes has to read when `hit` distinct ones are used.
 
@@ -162,6 +169,8 @@ class NodeGroup:
     """Of one small all-reduce."""
     crossing: Number
     """The part of it that crosses links."""
+    width: Number = KERNEL_WIDTH
+    """Hidden size of the model."""
     copies: Number = 1.0
     """Of what every token reads: nodes with users of their own have one each."""
 
@@ -204,7 +213,7 @@ class NodeGroup:
 
         Where kernels are counted: those of a dense layer, one for each step of a longer chain
         (latent and sparse attention, routing), what experts add, and what brings activations to
-        4 bits. Elsewhere in proportion to the chain, times `routed_layer_factor`.
+        4 bits; each takes (1 + d / KERNEL_WIDTH) / 2 of its time at that hidden size. Elsewhere in proportion to the chain, times `routed_layer_factor`.
         """
         hardware = self.hardware
         each_s = hardware.fixed_time_per_layer_s / DENSE_CHAIN
@@ -212,6 +221,7 @@ class NodeGroup:
             plain = each_s * group.reductions
             routed_s = plain * np.where(routed, hardware.routed_layer_factor, 1.0)
             return routed_s, np.where(routed, routed_s, 0.0)
+        each_s = each_s * (1.0 + self.width / KERNEL_WIDTH) / 2.0
         shared, fused = (
             four_bits(hardware, bits, self.traffic.weights_only)
             for bits in self.traffic.layer_bits(group)
@@ -299,6 +309,7 @@ def node_group(hardware: Hardware, workload: Workload, mapping: Placement) -> No
         peak_bytes_per_s * _own(hardware.kv_bandwidth_efficiency, hardware),
         latency_s,
         crossing_s / np.maximum(latency_s, 1e-30),
+        workload.shape.hidden_size,
         mapping.copies,
     )
 
