@@ -66,10 +66,9 @@ def load(path: str | os.PathLike[str], max_bytes: int = 1_000_000) -> Document:
             wherever there is one.
     """
     name = os.fspath(path)
-    raw = _read(name, max_bytes)
-    text = _decode(name, raw)
+    given = text(name, max_bytes)
     try:
-        return _Builder(name).build(yaml.parse(text, Loader=_LOADER))
+        return _Builder(name).build(yaml.parse(given, Loader=_LOADER))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         message = error.problem or error.context or "not YAML"
@@ -77,6 +76,12 @@ def load(path: str | os.PathLike[str], max_bytes: int = 1_000_000) -> Document:
     except yaml.YAMLError as error:
         first = (str(error).splitlines() or ["unreadable"])[0]
         raise FileError(name, f"not YAML: {first}") from None
+
+
+def text(path: str | os.PathLike[str], max_bytes: int = 1_000_000) -> str:
+    """The text of one UTF-8 file; raises FileError as `load`."""
+    name = os.fspath(path)
+    return _decode(name, _read(name, max_bytes))
 
 
 def show(found: object) -> str:

@@ -19,7 +19,7 @@ import archinfer.fitting.fit as fit_module
 from archinfer.fitting.cases import Case
 from archinfer.fitting.fit import FitModel, fit_rows, quantiles, without_model
 from archinfer.fitting.observations import Observation, load
-from archinfer.fitting.validation import error
+from archinfer.fitting.transfer import error
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import DENSE_CHAIN
 from archinfer.physics.decode import decode_time

@@ -77,7 +77,7 @@ def test_validate_says_the_same_speed(model: str, machine: str) -> None:
         ((found,), _) = predict_rows([row], [], draws=40_000)
         # Constants are drawn, no share above 1: the wider they are, the more that moves a median.
         width = math.log(said.speed.p95 / said.speed.p05)
-        assert found.predicted["p50"] == pytest.approx(said.speed.p50, rel=0.02 + 0.05 * width)
+        assert found.predicted["p50"] == pytest.approx(said.speed.p50, rel=0.02 + 0.06 * width)
 
 
 @pytest.mark.parametrize("machine", Hardware.names()[::4])

@@ -21,7 +21,7 @@ from archinfer.cli.examples import example
 from archinfer.errors import FileError
 from archinfer.fitting import observations
 from archinfer.fitting.inverse import InverseCase, validate_inverse
-from archinfer.fitting.validation import transfer
+from archinfer.fitting.transfer import transfer
 from archinfer.hardware.reading import read_profile
 from archinfer.models.family import FamilyRules, family_shape
 from archinfer.record import plain

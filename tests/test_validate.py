@@ -14,13 +14,12 @@ from archinfer.fitting.cases import prepare_all
 from archinfer.fitting.inverse import validate_inverse
 from archinfer.fitting.observations import load, usable
 from archinfer.fitting.shipped import shipped_fit
+from archinfer.fitting.transfer import error, transfer
 from archinfer.fitting.validation import (
     Validation,
-    error,
     inverse_cases,
     leave_one_out,
     predict_rows,
-    transfer,
 )
 from archinfer.hardware.profile import Hardware
 from archinfer.models.catalogue import load as load_model

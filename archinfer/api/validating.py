@@ -10,12 +10,12 @@ from archinfer.api.solving import Machine, machine
 from archinfer.fitting import observations as rows_of
 from archinfer.fitting.inverse import validate_inverse
 from archinfer.fitting.prior import fit_prior
+from archinfer.fitting.transfer import transfer
 from archinfer.fitting.validation import (
     Validation,
     inverse_cases,
     leave_one_out,
     predict_rows,
-    transfer,
 )
 from archinfer.hardware.profile import Hardware
 

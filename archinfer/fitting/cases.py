@@ -123,7 +123,7 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
             f"found {row.mesh_side:g}, expected none: profile {hardware.name!r} is temporal, and "
             "only spatial hardware has regions of cores",
         )
-    bits, format_name = _weights(row.weight_bits, architecture)
+    bits, format_name = _weights(row.weight_bits, architecture, row.weights)
     workload = _as_run(row, architecture, bits, format_name)
     fewest = fewest_nodes(hardware, workload.memory) or NODES_MOST
     if row.weight_bits is None and row.nodes is not None:
@@ -186,12 +186,16 @@ def _as_run(
     if row.mesh_side is not None:
         shape = multi_head(architecture)
     outside_bits = max(bits, 16.0) if bits >= 4.0 else bits
+    output = row.output_tokens or Traffic().output_tokens
+    served = row.prompt_tokens and row.prompt_tokens + output / 2.0
     traffic = Traffic(
-        context_tokens=row.context_tokens or ASSUMED_CONTEXT_TOKENS,
+        context_tokens=row.context_tokens or served or ASSUMED_CONTEXT_TOKENS,
         concurrency=row.batch or 1.0,
         weight_bits=bits,
         outside_bits=outside_bits,
         kv_bits=row.kv_bits or 16.0,
+        prompt_tokens=row.prompt_tokens,
+        output_tokens=output,
         weights_only=format_name is not None and weight_format(format_name).weights_only,
     )
     return Workload(shape, traffic)
@@ -205,8 +209,12 @@ def _draft(row: Observation) -> Workload | None:
     return _as_run(row, model, bits, format_name)
 
 
-def _weights(asked_bits: float | None, architecture: Architecture) -> tuple[float, str | None]:
-    """Bits of a weight, and the format's name where it is the one the model comes in."""
+def _weights(
+    asked_bits: float | None, architecture: Architecture, name: str | None = None
+) -> tuple[float, str | None]:
+    """Bits of a weight, and the format's name where it is told or the one the model comes in."""
+    if name is not None:
+        return weight_format(name).bits, name
     own = weight_format(architecture.weight_format)
     if asked_bits is None or abs(own.bits - asked_bits) < 1.0:
         return own.bits, own.name

@@ -321,6 +321,10 @@ class Fit:
             software=self.software,
         )
 
+    def machine(self, case: Case) -> Hardware:
+        """The profile at the most likely values, with the software of a case."""
+        return self.model._at(self.mode[None, :], case)
+
     def draws(self, case: Case, count: int, seed: int) -> FloatArray:
         """Predicted log(tokens/s) of a case, everything uncertain drawn; shape (count,)."""
         rng = np.random.default_rng(seed)

@@ -1,7 +1,8 @@
-"""Published single-user decode speeds: rows of what was measured, on what, by whom.
+"""Published decode speeds, of one user or of a serving engine: rows of what was measured, on what.
 
 The shipped rows are `archinfer/data/observations.yaml`; users bring their own files of the same
-layout. Rows are facts only: nothing here predicts or fits anything.
+layout, or tables (CSV) of the layout of `archinfer/data/serving.csv`. Rows are facts only: nothing
+here predicts or fits anything.
 """
 
 from __future__ import annotations
@@ -10,18 +11,22 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, WithJsonSchema, field_validator
 
-from archinfer import files, strict
+from archinfer import files, strict, units
 from archinfer.asking import SPEED_MOST
 from archinfer.errors import FileError, InputError, UnknownNameError, nearest
 from archinfer.files import Document
+from archinfer.fitting import serving
 from archinfer.models import catalogue, checkpoint
 from archinfer.models.architecture import Architecture
+from archinfer.models.formats import weight_format
+from archinfer.strict import Read, quantity_schema
 
 _YEAR = 4
 """Characters of a date that is a year alone."""
@@ -51,6 +56,13 @@ class Observation:
     speculative: bool | None = None
     """Whether speculative decoding was used."""
     weight_bits: float | None = None
+    weights: str | None = None
+    """Name of the number format of the weights, in place of their bits."""
+    prompt_tokens: float | None = None
+    """Of each user of a serving engine: decode passes wait for the others' prompts."""
+    output_tokens: float | None = None
+    first_token_s: float | None = None
+    """Time to the first token, under the load of all users."""
     kv_bits: float | None = None
     """Bits of a number in the KV cache; None: 16."""
     context_tokens: float | None = None
@@ -136,6 +148,9 @@ class _Source(BaseModel):
 
 _Positive = Annotated[float, Field(gt=0, strict=False, allow_inf_nan=False)]
 _Whole = Annotated[int, Field(ge=1)]
+_Seconds = Annotated[
+    float, Read("seconds", partial(units.parse, dimension="seconds"), quantity_schema("seconds"))
+]
 _Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
 
 
@@ -151,7 +166,16 @@ class Row(BaseModel):
     profile: _Name | None
     nodes: _Whole | None = None
     batch: _Positive | None = None
-    tokens_per_s: Annotated[float, Field(gt=0, le=SPEED_MOST, strict=False, allow_inf_nan=False)]
+    tokens_per_s: (
+        Annotated[float, Field(gt=0, le=SPEED_MOST, strict=False, allow_inf_nan=False)] | None
+    ) = None
+    time_per_output_token: _Seconds | None = Field(
+        None, description="in place of tokens_per_s: the first token left out"
+    )
+    time_to_first_token: _Seconds | None = None
+    prompt_tokens: _Positive | None = Field(None, description="of each user of a serving engine")
+    output_tokens: _Positive | None = None
+    weights: _Name | None = Field(None, description="number format, in place of weight_bits")
     speculative: Annotated[bool | None, WithJsonSchema({"enum": [True, False, "unknown"]})] = None
     weight_bits: Annotated[float, Field(gt=0, le=64, strict=False)] | None = None
     kv_bits: Annotated[float, Field(gt=0, le=64, strict=False)] | None = None
@@ -171,7 +195,7 @@ class Row(BaseModel):
 
     @field_validator(
         "tokens_per_s", "weight_bits", "kv_bits", "context_tokens", "batch", "mesh_side",
-        "accepted_tokens", "draft_weight_bits", mode="before",
+        "prompt_tokens", "output_tokens", "accepted_tokens", "draft_weight_bits", mode="before",
     )  # fmt: skip
     @classmethod
     def _number(cls, value: Any) -> Any:
@@ -214,6 +238,8 @@ def read(path: str | os.PathLike[str]) -> list[Observation]:
     Raises:
         FileError: at the first line that is wrong.
     """
+    if os.fspath(path).endswith(".csv"):
+        return _table(os.fspath(path))
     document = files.load(path)
     if not isinstance(document.data, list):
         found = files.show(document.data)
@@ -312,8 +338,41 @@ def software_by_date(
     return out
 
 
+def _table(path: str) -> list[Observation]:
+    """Rows of a table of serving engines; none that mostly queued or drafted.
+    Copies of the attention's weights are predicted as tensor parallelism, so not fitted to."""
+    return [
+        Observation(
+            id=row.id,
+            model=row.model,
+            architecture=row.model,
+            profile=row.profile,
+            tokens_per_s=1.0 / row.per_token_s,
+            nodes=row.nodes,
+            batch=row.concurrency,
+            speculative=False,
+            weights=row.weights,
+            kv_bits=weight_format(serving.cache_format(row.weights, row.profile)).bits,
+            prompt_tokens=row.prompt_tokens,
+            output_tokens=row.output_tokens,
+            first_token_s=row.first_token_s if row.first_token_s > 0.0 else None,
+            software=serving.ENGINES.get(row.engine, row.engine),
+            fitted=row.attention_replicas == 1,
+            origin=path,
+            line=line,
+        )
+        for line, row in serving.table(path)
+    ]
+
+
 def _observation(row: Row, document: Document) -> Observation:
-    values = row.model_dump(exclude={"source"})
+    aside = {"source", "time_per_output_token", "time_to_first_token"}
+    values = row.model_dump(exclude=aside) | {"first_token_s": row.time_to_first_token}
+    if (row.tokens_per_s is None) == (row.time_per_output_token is None):
+        message = "expected one of the keys 'tokens_per_s' and 'time_per_output_token'"
+        raise document.error((), message)
+    if row.time_per_output_token is not None:
+        values["tokens_per_s"] = 1.0 / row.time_per_output_token
     for text in ("hardware", "measured_by", "note", "confidence", "date"):
         values[text] = values[text] or ""
     source = row.source or _Source()

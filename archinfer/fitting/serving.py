@@ -9,6 +9,7 @@ tokens, are left out: nobody says how many were accepted.
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +17,8 @@ from importlib import resources
 
 import numpy as np
 
+from archinfer import files
+from archinfer.errors import FileError
 from archinfer.forward.evaluate import evaluate
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
@@ -27,6 +30,9 @@ from archinfer.record import Record
 
 DECODING = 0.7
 """Least share of a request's time that went to decode passes."""
+
+ENGINES = {"trtllm": "tensorrt-llm"}
+"""Engines of the rows that profiles call by another name."""
 
 WIDE_INTEGERS = {"int4": "int4-g128"}
 """Formats that the rows call by a shorter name."""
@@ -97,12 +103,29 @@ class ServingAccuracy(Record):
 
 def rows() -> list[ServingRow]:
     """The shipped configurations without drafts that mostly decoded."""
-    text = (resources.files("archinfer") / "data" / "serving.csv").read_text(encoding="utf-8")
-    return [
-        _row(found)
-        for found in csv.DictReader(text.splitlines())
-        if float(found["decode_share"] or 0.0) >= DECODING and found["mtp"] == "no"
-    ]
+    with resources.as_file(resources.files("archinfer") / "data" / "serving.csv") as path:
+        return [row for _, row in table(path)]
+
+
+def table(path: str | os.PathLike[str]) -> list[tuple[int, ServingRow]]:
+    """Configurations of a table without drafts that mostly decoded, each with its line.
+
+    Raises:
+        FileError: a column is missing, or a cell is no number.
+    """
+    text = files.text(path)
+    found: list[tuple[int, ServingRow]] = []
+    for line, cells in enumerate(csv.DictReader(text.splitlines()), 2):
+        try:
+            if float(cells["decode_share"] or 0.0) >= DECODING and cells["mtp"] == "no":
+                found.append((line, _row(cells)))
+        except KeyError as missing:
+            raise FileError(path, f"column {missing} is missing", 1) from None
+        except (TypeError, ValueError) as wrong:
+            raise FileError(
+                path, f"expected a number in each column of numbers: {wrong}", line
+            ) from None
+    return found
 
 
 def _row(found: dict[str, str]) -> ServingRow:
@@ -210,7 +233,11 @@ def users(row: ServingRow) -> str:
 
 def serving_accuracy(given: Sequence[ServingRow] | None = None) -> ServingAccuracy:
     """Predictions of the shipped profiles against all configurations, or `given` ones."""
-    found = [compared(row) for row in (rows() if given is None else given)]
+    return grouped([compared(row) for row in (rows() if given is None else given)])
+
+
+def grouped(found: Sequence[Compared]) -> ServingAccuracy:
+    """The accuracy of `found` by machine, model, engine and users."""
     return ServingAccuracy(
         accuracy("all", found),
         by(lambda r: r.profile, found),

@@ -14,14 +14,19 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 import numpy as np
 from typing_extensions import TypedDict
 
+from archinfer.fitting import serving
 from archinfer.fitting.cases import Case, prepare_all
-from archinfer.fitting.fit import Fit, FitModel, fit_rows, quantiles, without_model
+from archinfer.fitting.fit import Fit, fit_rows, quantiles, without_model
 from archinfer.fitting.inverse import ByQuantity, Inverse, InverseCase
 from archinfer.fitting.observations import Observation
-from archinfer.fitting.prior import fit_prior
+from archinfer.fitting.serving import Compared, ServingAccuracy, ServingRow
 from archinfer.fitting.shipped import shipped_fit
+from archinfer.fitting.transfer import Transfer, error
+from archinfer.hardware.figures import USUAL_SOFTWARE
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.modes import Levels
+from archinfer.physics.decode import Z90, decode_time
+from archinfer.physics.prefill import time_to_first_token
 from archinfer.physics.roofline import roofline_tokens_per_s
 from archinfer.record import As, Described, Record
 
@@ -31,9 +36,12 @@ Baseline: TypeAlias = Literal["roofline", "constant_per_layer"]
 BASELINES: Final = get_args(Baseline)
 
 
-def error(observed: float, predicted: float) -> float:
-    """exp(|ln(observed / predicted)|) - 1: the ratio's excess over 1, taken on the larger side."""
-    return float(np.exp(abs(np.log(observed / predicted))) - 1.0)
+@dataclass(frozen=True, slots=True)
+class FirstTokenRow(Record):
+    """A measured time to the first token under load, and its prediction."""
+
+    observed_s: float
+    predicted_s: float
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,8 @@ class PublishedSpeed(Record):
 
     KEYS = (
         "id", "model", "hardware", "observed", "predicted", "ratio", "error", "nodes",
-        "speculative", "fits", "counted", "baselines", "software", "software_assumed",
+        "speculative", "fits", "counted", "baselines", "software", "software_assumed", "users",
+        "first_token?",
     )  # fmt: skip
 
     id: str
@@ -70,6 +79,10 @@ class PublishedSpeed(Record):
     """that ran, where the row tells; null: the usual one"""
     software_assumed: bool = False
     """taken from the date: the row does not name it"""
+    users: float | None = None
+    """sequences in flight; null: a hosted service"""
+    first_token: FirstTokenRow | None = None
+    """of a row that has it"""
 
     @property
     def error(self) -> float:
@@ -103,35 +116,13 @@ class FitErrors(TypedDict):
     worst_error: float
 
 
-class TransferredRow(TypedDict):
-    """One published speed, predicted by constants of another machine."""
-
-    id: str
-    observed: float
-    predicted: float
-    error: Annotated[float, Described("exp(|ln ratio|) - 1")]
-
-
-Transfer = TypedDict(
-    "Transfer",
-    {
-        "from": Annotated[str, Described("profile whose rows were fitted")],
-        "to": str,
-        "fitted_on": Annotated[int, Described("rows")],
-        "constants": dict[str, float],
-        "rows": list[TransferredRow],
-        "worst_abs_error": float,
-    },
-)
-"""Constants fitted on one machine and put on another without a refit."""
-
-
 @dataclass(frozen=True)
 class Validation(Record):
     """Published speeds against predictions that have not seen them."""
 
     KEYS = (
         "method", "rows=predictions", "summary", "baselines", "fit=fits", "transfer", "inverse",
+        "serving",
     )  # fmt: skip
 
     method: str
@@ -153,6 +144,13 @@ class Validation(Record):
             "coverage50": _mean([p.inside("p25", "p75") for p in counted]),
             "coverage90": _mean([p.inside("p05", "p95") for p in counted]),
         }
+
+    @property
+    def serving(self) -> ServingAccuracy | None:
+        """Time per output token and to the first token by machine, model, engine and users, where
+        rows say how many users there were; None without such rows."""
+        found = [_compared(p) for p in self.counted if p.users is not None]
+        return serving.grouped(found) if found else None
 
     @property
     def counted(self) -> list[PublishedSpeed]:
@@ -177,6 +175,21 @@ class Validation(Record):
         """Quantities whose 90 % intervals hold the truth in fewer than `floor` of the rows."""
         held: ByQuantity = {} if self.inverse is None else self.inverse["coverage90"]
         return {q: c for q, c in held.items() if c is not None and c < floor}
+
+
+def _compared(row: PublishedSpeed) -> Compared:
+    p05, p50, p95 = (row.predicted[q] for q in ("p05", "p50", "p95"))
+    first = row.first_token
+    return Compared(
+        ServingRow(
+            row.id, row.model, row.hardware, row.software or USUAL_SOFTWARE, "", 0, 0,
+            int(row.users or 1), 0, False, np.nan, 1.0 / row.observed,
+        ),
+        float(np.log(row.ratio)),
+        # Of the side on which the observed speed lies.
+        float(abs(np.log((p05 if row.observed < p50 else p95) / p50)) / Z90),
+        float(np.log(first.predicted_s / first.observed_s)) if first else np.nan,
+    )  # fmt: skip
 
 
 def _errors(errors: Sequence[float]) -> ErrorSummary:
@@ -285,7 +298,22 @@ def _prediction(
         baselines=baselines,
         software=row.software,
         software_assumed=row.software_assumed,
+        users=row.batch,
+        first_token=_first_token(fit, case),
     )
+
+
+def _first_token(fit: Fit, case: Case) -> FirstTokenRow | None:
+    """Beside its prediction by the constants of a fit, on the likeliest mapping."""
+    if case.row.first_token_s is None:
+        return None
+    hardware, likeliest = fit.machine(case), np.array([int(np.argmax(case.log_weight))])
+    mapping = case.mapping.take(likeliest)
+    step = decode_time(hardware, case.workload, mapping)
+    time = time_to_first_token(hardware, case.workload, mapping, step)
+    if time is None:
+        return None
+    return FirstTokenRow(case.row.first_token_s, float(np.asarray(time.total).item()))
 
 
 def _roofline(hardware: Hardware, case: Case) -> float:
@@ -301,52 +329,6 @@ def _constant_per_layer(case: Case, known: Sequence[Case]) -> float:
     """
     log_rate = np.mean([c.log_speed + np.log(c.shape.layers) for c in known])
     return float(np.exp(log_rate) / case.shape.layers)
-
-
-def transfer(source: Hardware, target: Hardware, rows: Sequence[Observation]) -> Transfer | None:
-    """Constants fitted on one machine, put on another without a refit.
-
-    Args:
-        source: profile whose rows are fitted.
-        target: profile whose rows are predicted: those known to be without speculation and on
-            a known number of nodes.
-        rows: observations of both.
-
-    Returns:
-        None without rows to predict.
-    """
-    own = [r for r in rows if r.profile == source.name and r.fitted]
-    plain = [
-        r
-        for r in rows
-        if r.profile == target.name and r.speculative is False and r.nodes is not None
-    ]
-    if not own or not plain:
-        return None
-    fit, _ = fit_rows(source, own)
-    carried = {n: v for n, v in fit.constants.items() if not n.startswith("link.")}
-    prior = fit_prior(target)
-    centre = {name: float(np.exp(mean)) for name, (mean, _) in prior.constants.items()}
-    hardware = target.with_constants(centre | carried)
-    model = FitModel.of(hardware, [], prior)
-    out: list[TransferredRow] = []
-    for case in prepare_all(plain, hardware):
-        theta = model.mean.copy()
-        for name, value in carried.items():
-            theta[model.names.index(name)] = np.log(value)
-        centre_log = model.components(theta[None, :], case)[0]
-        speed = float(np.exp(centre_log[0, 0]))
-        observed = case.row.tokens_per_s
-        missed = error(observed, speed)
-        out.append({"id": case.row.id, "observed": observed, "predicted": speed, "error": missed})
-    return {
-        "from": source.name,
-        "to": target.name,
-        "fitted_on": len(own),
-        "constants": carried,
-        "rows": out,
-        "worst_abs_error": max(row["error"] for row in out),
-    }
 
 
 def inverse_cases(used: Iterable[tuple[Case, Fit]]) -> list[InverseCase]:

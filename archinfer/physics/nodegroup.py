@@ -137,10 +137,10 @@ QUANTISING_KERNELS = 1.0
 
 
 KERNEL_WIDTH = 6000.0
-"""Hidden size at which half of the time of a kernel beside its reads goes with the vector of a token
-(the loop of a product over it, the reduction of a norm) and half does not (launch and drain). Fits
-with each model left out err by 1.114 in the median without it and 1.100 with it, single users by
-1.131 and 1.101 (archinfer/data/serving.csv, single_user.csv); 0.4 to 0.6 of a kernel draw level."""
+"""Hidden size at which half of the time of a kernel beside its reads goes with the vector of a
+token (the loop of a product over it, the reduction of a norm) and half does not (launch and drain).
+Estimate: with each model left out, fits err by 1.114 in the median without it and 1.100 with it,
+single users by 1.131 and 1.101 (archinfer/data/serving.csv, single_user.csv)."""
 
 
 def busiest_experts(hit: Number, group: Number) -> FloatArray:
@@ -213,7 +213,8 @@ class NodeGroup:
 
         Where kernels are counted: those of a dense layer, one for each step of a longer chain
         (latent and sparse attention, routing), what experts add, and what brings activations to
-        4 bits; each takes (1 + d / KERNEL_WIDTH) / 2 of its time at that hidden size. Elsewhere in proportion to the chain, times `routed_layer_factor`.
+        4 bits; each takes (1 + d / KERNEL_WIDTH) / 2 of its time at that hidden size. Elsewhere in
+        proportion to the chain, times `routed_layer_factor`.
         """
         hardware = self.hardware
         each_s = hardware.fixed_time_per_layer_s / DENSE_CHAIN

@@ -179,17 +179,17 @@ def temporal_time(hardware: Hardware, workload: Workload, mapping: Placement) ->
     )
     per_token = each_token_s + sequences_s
     prompts, prompts_ledger = others_prompts(on, workload)
-    # A drafted token is one more layer of the last kind, one more head and the time that a pass
-    # takes whatever its size, one after the other (multi-token-prediction modules).
+    # A drafted token is one more layer of the last kind, one more head and its sampling, one after
+    # the other (multi-token-prediction modules); the engine's loop runs once a pass.
     last = layers[-1][1]
-    draft = drafts * (last.total + head.total + per_token) if np.any(drafts) else 0.0
+    draft = drafts * (last.total + head.total + sequences_s) if np.any(drafts) else 0.0
 
     def over(name: str) -> Number:
         return sum((count * getattr(one, name) for count, one in layers), start=0.0)
 
     def ledger() -> dict[str, Number]:
         sums = dict.fromkeys(PROMPT_CONSTANTS, 0.0 * each_token_s) | {
-            "fixed_time_per_token": each_token_s * (1.0 + drafts),
+            "fixed_time_per_token": each_token_s + 0.0 * drafts,
             "fixed_time_per_sequence": sequences_s * (1.0 + drafts),
             "link.latency": latency,
         }

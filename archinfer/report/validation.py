@@ -47,6 +47,8 @@ def document(found: Validation, command: str) -> doc.Document:
         doc.Section("Row by row", [_table(found)], folded=True),
         doc.Section("In numbers", [numbers]),
     ]
+    if found.serving is not None:
+        blocks += _serving_sections(found.serving)
     return doc.Document(
         "Published speeds against predictions", blocks, titled=doc.MARKDOWN | doc.PAGE
     )
@@ -194,13 +196,19 @@ def serving_document(found: ServingAccuracy) -> doc.Document:
         f"{found.all.rows:,} configurations of serving engines: the time per output token is off "
         f"by a median factor of {found.all.median_factor:.2f}."
     )
-    blocks: list[doc.Block] = [doc.Lead([lead]), doc.Paragraph(SERVING_READING)]
+    blocks: list[doc.Block] = [doc.Lead([lead]), *_serving_sections(found)]
+    return doc.Document("Serving engines against predictions", blocks)
+
+
+def _serving_sections(found: ServingAccuracy) -> list[doc.Block]:
+    """How to read the tables, and one for each grouping."""
+    blocks: list[doc.Block] = [doc.Paragraph(SERVING_READING)]
     for title, rows in [("All", (found.all,)), *_groups(found)]:
         table = doc.Table(
             title, SERVING_HEADINGS, [_group(one) for one in rows], "lrrrrrr", doc.ALL
         )
         blocks.append(doc.Section(title, [table]))
-    return doc.Document("Serving engines against predictions", blocks)
+    return blocks
 
 
 def serving_rows(found: ServingAccuracy) -> list[list[Any]]:
