@@ -9,7 +9,8 @@ from archinfer.fitting.cases import Case
 from archinfer.fitting.fit import Fit
 from archinfer.fitting.inverse import Inverse
 from archinfer.fitting.serving import Accuracy, ServingAccuracy
-from archinfer.fitting.validation import PublishedSpeed, Transfer, Validation
+from archinfer.fitting.transfer import Transfer
+from archinfer.fitting.validation import PublishedSpeed, Validation
 from archinfer.hardware.figures import KEYS
 from archinfer.report import document as doc
 from archinfer.report.measured import WAYS, validate_chart
