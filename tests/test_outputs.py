@@ -94,11 +94,14 @@ def test_software_of_an_observed_speed(capsys: pytest.CaptureFixture[str]) -> No
     asked = ["solve", "--hardware", "b200", "--nodes", "8", "--observed", "600",
              "--architectures", "0"]  # fmt: skip
     done = run(capsys, *asked).out
-    assert "software: fixed times 0.31 to 2.4 of the usual (--software fixes it)" in flat(done)
+    assert re.search(
+        r"fixed times 0\.3\d? to 2\.\d of the usual \(--software fixes it\)", flat(done)
+    )
     question = json.loads(run(capsys, *asked, "--format", "json").out)["question"]
-    assert (question["software"], question["software_factor"]) == (None, [2.42, 0.314])
+    slow, fast = question["software_factor"]
+    assert question["software"] is None and slow > 2.0 > 0.5 > fast
     fixed = json.loads(run(capsys, *asked, "--software", "tilert", "--format", "json").out)
-    assert fixed["question"]["software_factor"] == [0.314, 0.314]
+    assert fixed["question"]["software_factor"] == [fast, fast]
     assert fixed["posterior"]["software"] is None
     wrong = run(capsys, *asked, "--software", "tilrt")
     assert (wrong.code, wrong.out) == (2, "")
