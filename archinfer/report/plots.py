@@ -64,7 +64,7 @@ def figure(chart: Chart) -> Any:
 
 def _draw(made: Any, axes: Any, panel: Panel) -> None:
     size = 8.5 if panel.small else 10.0
-    axes.set_title(panel.title, fontsize=size + 1, loc="left")
+    axes.set_title(textwrap.fill(panel.title, 40 if panel.small else 99), size=size + 1, loc="left")
     axes.set_gid(panel.title)
     for mark in panel.marks:
         _mark(made, axes, mark, panel, size)
