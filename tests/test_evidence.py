@@ -18,7 +18,6 @@ from archinfer import solve
 from archinfer.api.evidence import read_evidence
 from archinfer.cli.examples import example
 from archinfer.errors import FileError, InputError
-from archinfer.hardware.profile import Hardware
 from archinfer.inference.evidence import Conditions, Evidence, Piece
 from archinfer.inference.infer import infer
 from archinfer.inference.observing import (
@@ -32,22 +31,13 @@ from archinfer.inference.observing import (
 )
 from archinfer.inference.posterior import Posterior
 from archinfer.physics.decode import decode_time
-from archinfer.solver.question import Question
 from tests.cli import run
+from tests.founding import founding, wafer
 
 SHORT = Piece("speed", 750.0, 0.02, conditions=Conditions(context=1000.0))
 LONG = Piece("speed", 690.0, 0.02, conditions=Conditions(context=128_000.0))
 PREFILL = Piece("prefill", 350_000.0, 0.05, conditions=Conditions(prompt=32_000.0))
 PASS = Piece("tokens_per_pass", 2.4, 0.05)
-
-
-@cache
-def wafer() -> Hardware:
-    return Hardware.load("wse-3")
-
-
-def founding(**changes: object) -> Question:
-    return Question(wafer(), observed=True).with_(**changes)
 
 
 @cache

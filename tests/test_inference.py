@@ -38,15 +38,7 @@ from archinfer.physics.memory import memory_fraction
 from archinfer.physics.workload import Traffic, Workload
 from archinfer.solver.question import Question
 from archinfer.solver.region import solve as solve_region
-
-
-@cache
-def wafer() -> Hardware:
-    return Hardware.load("wse-3")
-
-
-def founding(**changes: object) -> Question:
-    return Question(wafer(), observed=True).with_(**changes)
+from tests.founding import founding, wafer
 
 
 @cache

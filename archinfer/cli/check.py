@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from archinfer.cli.examples import init_option, write_example
 from archinfer.errors import printable
 
 if TYPE_CHECKING:
@@ -34,12 +35,7 @@ def check(
     lint: Annotated[
         bool, typer.Option("--lint", help="Only read the files; evaluate nothing.")
     ] = False,
-    init: Annotated[
-        bool,
-        typer.Option(
-            "--init", help=f"Write a commented example to FILE (default {EXAMPLE_NAME}) and stop."
-        ),
-    ] = False,
+    init: Annotated[bool, init_option(EXAMPLE_NAME)] = False,
 ) -> None:
     """Hold expectations about models and hardware against the model.
 
@@ -49,8 +45,6 @@ def check(
 
     files = files or []
     if init:
-        from archinfer.cli.examples import write_example
-
         write_example(files, EXAMPLE_NAME, "checks-example.yaml", "check")
         return
     if not files:

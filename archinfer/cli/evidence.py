@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from archinfer.cli.examples import init_option, write_example
+
 EXAMPLE_NAME = "evidence.yaml"
 
 
@@ -13,12 +15,7 @@ def evidence(
     files: Annotated[
         list[str] | None, typer.Argument(metavar="FILE...", help="Evidence files in YAML.")
     ] = None,
-    init: Annotated[
-        bool,
-        typer.Option(
-            "--init", help=f"Write a commented example to FILE (default {EXAMPLE_NAME}) and stop."
-        ),
-    ] = False,
+    init: Annotated[bool, init_option(EXAMPLE_NAME)] = False,
 ) -> None:
     """Check evidence files, which solve reads with --evidence; exit code 2 if one is wrong."""
     from archinfer.api.evidence import read_evidence
@@ -27,8 +24,6 @@ def evidence(
     from archinfer.units import format_range
 
     if init:
-        from archinfer.cli.examples import write_example
-
         write_example(files or [], EXAMPLE_NAME, "evidence-example.yaml", "solve --evidence")
         return
     if not files:

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+
+def init_option(usual: str) -> Any:
+    """`--init` of a command whose files are called `usual` where no name is given."""
+    return typer.Option(
+        "--init", help=f"Write a commented example to FILE (default {usual}) and stop."
+    )
 
 
 def example(shipped: str, name: str) -> str:
@@ -22,10 +33,6 @@ def write_example(names: Sequence[str], usual: str, shipped: str, command: str) 
         shipped: the example in the package's data.
         command: what reads the file.
     """
-    import os
-
-    import typer
-
     from archinfer.errors import InputError, printable
     from archinfer.writing import check_target, write
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from archinfer import files, strict, units
+from archinfer import files, special, strict, units
 from archinfer.errors import FileError
 from archinfer.hardware.figures import KEYS
 from archinfer.hardware.profile import Hardware
@@ -74,7 +74,7 @@ class _Logit(_Strict):
 
     def logit(self) -> tuple[float, float]:
         p = units.parse(self.value, "ratio")
-        return float(np.log(p / (1.0 - p))), self.logit_sd
+        return float(special.logit(p)), self.logit_sd
 
 
 class _Speculation(_Strict):

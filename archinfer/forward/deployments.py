@@ -8,7 +8,6 @@ from statistics import NormalDist
 from archinfer.forward.prediction import Change
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import Number
-from archinfer.phrases import TERM_TEXTS
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
 from archinfer.record import Ends, Nullable, Quantiles, Record
@@ -154,11 +153,6 @@ class Choice(Record):
         if self.power_basis == "activity":
             idle = min(self.nodes * self.hardware.idle_power_w / self.power_w, 1.0)
         return Ends(*(self.joules_per_token * v for v in self._slower(idle)))
-
-    @property
-    def limit_text(self) -> str:
-        """What limits it, in words."""
-        return TERM_TEXTS[self.limit]
 
 
 @dataclass(frozen=True, slots=True)

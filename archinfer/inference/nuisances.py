@@ -155,6 +155,4 @@ def drawn_speculation(
     u = special.ndtr(z_use)
     used = u >= 1.0 - probability
     within = np.clip((u - (1.0 - probability)) / max(probability, 1e-12), 1e-9, 1.0 - 1e-9)
-    centre = np.log(law.acceptance / (1.0 - law.acceptance))
-    acceptance = 1.0 / (1.0 + np.exp(-(centre + law.acceptance_logit_sd * special.ndtri(within))))
-    return used, acceptance, law.draft_time_s * np.exp(law.draft_time_log_sd * z_draft)
+    return used, law.acceptances(special.ndtri(within)), law.draft_times_s(z_draft)

@@ -21,7 +21,7 @@ from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.decode import decode_time, log_sd, speed_range
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
-from archinfer.physics.speculation import DRAFTS, best_drafts_s
+from archinfer.physics.speculation import DRAFTS, best_of_drafts
 from archinfer.physics.terms import TokenTime
 from archinfer.physics.workload import Workload
 
@@ -118,10 +118,8 @@ def _drafted(
         # The cost model's own price of a draft gives way to that of the law.
         verify.append(np.asarray(time.total - time.draft, dtype=float))
     verify_s = np.stack(np.broadcast_arrays(*verify), axis=-1)[..., None, None, :]
-    log_odds = np.log(law.acceptance / (1.0 - law.acceptance))
-    acceptance = 1.0 / (1.0 + np.exp(-(log_odds + law.acceptance_logit_sd * _ACCEPTANCE)))
-    draft_s = law.draft_time_s * np.exp(law.draft_time_log_sd * _DRAFT)
-    each = best_drafts_s(verify_s, acceptance[:, None, None], draft_s[:, None])
+    acceptance, draft_s = law.acceptances(_ACCEPTANCE), law.draft_times_s(_DRAFT)
+    each, _ = best_of_drafts(verify_s, acceptance[:, None, None], draft_s[:, None])
     weights = np.outer(_ACCEPTANCE_WEIGHTS, _DRAFT_WEIGHTS).ravel()
     return -np.log(each.reshape(*each.shape[:-2], -1)), weights / weights.sum()
 

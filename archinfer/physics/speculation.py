@@ -67,17 +67,13 @@ def best_drafts(
     drafting = replace(workload.traffic, draft_tokens=DRAFTS)
     time = decode_time(hardware, replace(workload, traffic=drafting), mapping, side)
     # The cost model's own price of a draft gives way to the one asked for.
-    return _best(time.total - time.draft, acceptance, draft_time_s)
+    return best_of_drafts(time.total - time.draft, acceptance, draft_time_s)
 
 
-def best_drafts_s(verify_s: Number, acceptance: Number, draft_time_s: Number) -> FloatArray:
-    """Seconds per output token with the best of `DRAFTS`, which lie along the last axis."""
-    return _best(verify_s, acceptance, draft_time_s)[0]
-
-
-def _best(
+def best_of_drafts(
     verify_s: Number, acceptance: Number, draft_time_s: Number
 ) -> tuple[FloatArray, FloatArray]:
+    """As `best_drafts`; seconds of passes with each of `DRAFTS` lie along the last axis."""
     each = np.asarray((verify_s + DRAFTS * draft_time_s) / tokens_per_pass(acceptance, DRAFTS))
     best = np.asarray(each.argmin(axis=-1))
     return np.take_along_axis(each, best[..., None], -1)[..., 0], DRAFTS[best]

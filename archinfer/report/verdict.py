@@ -20,8 +20,9 @@ from archinfer.words import SIZES, change, compact, counted, listed, span
 def verdict(answer: Answer) -> doc.Lead:
     """What fits as one example, the ranges and what draws them, what is not told, how surely."""
     posterior = answer.posterior
-    seen = posterior is not None and posterior.possible
-    lines = _observed(answer, posterior) if seen and posterior else _target(answer)
+    lines = _target(answer)
+    if posterior is not None and posterior.possible:
+        lines = _observed(answer, posterior)
     return doc.Lead([], [*_claimed(answer), *lines], doc.ALL)
 
 
