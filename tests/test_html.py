@@ -254,7 +254,7 @@ def test_an_observed_page_opens_with_what_is_likely() -> None:
     told = lead(solve_page(found))
     assert list(told) == ["Most likely", "With 90 %", "Told", "How sure"]
     for name, m in found.posterior.marginals.items():
-        assert compact(getattr(found.posterior.most_likely, name)) in told["Most likely"]
+        assert compact(getattr(found.posterior.most_likely, name), 2) in told["Most likely"]
         if name != "nodes":
             word = {"total_params": "total", "active_params": "active"}.get(name, name)
             assert f"{word} {compact(m.p05)} to {compact(m.p95)}" in told["With 90 %"]

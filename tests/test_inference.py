@@ -109,7 +109,7 @@ class TestSampler:
         space = Space(2, np.ones(1), np.zeros(1, dtype=np.intp), np.ones(2))
         draws = adapt(
             space,
-            lambda z, cell: (-0.5 * ((z[:, 0] - 1.0) / 0.2) ** 2, None),
+            lambda z, cell: (-0.5 * ((z[:, 0] - 1.0) / 0.2) ** 2, z),
             8192,
             3000,
             np.random.default_rng(6),
@@ -152,7 +152,7 @@ class TestSampler:
         space = Space(2, np.ones(1), np.zeros(1, dtype=np.intp), np.ones(2))
         draws = adapt(
             space,
-            lambda z, cell: (np.full(len(z), -np.inf), None),
+            lambda z, cell: (np.full(len(z), -np.inf), z),
             512,
             100,
             np.random.default_rng(0),
@@ -289,6 +289,21 @@ class TestAnswer:
         for q in ("total_params", "active_params", "layers"):
             a, b = first.quantiles(q), other.quantiles(q)
             assert np.log(a / b) == pytest.approx(0.0, abs=0.3)
+
+    def test_other_seeds_give_the_same_architecture_and_digits(self) -> None:
+        """The middle of the highest hump; ends to the digits that are printed, or the next ones."""
+        first, other = answer(), infer(founding(), seed=7)
+        a, b = first.most_likely, other.most_likely
+        assert a is not None and b is not None
+        assert (a.weights, a.attention, a.layers) == (b.weights, b.attention, b.layers)
+        assert a.total_params == pytest.approx(b.total_params, rel=0.05)
+        assert a.active_params == pytest.approx(b.active_params, rel=0.05)
+        assert a.nodes == 80 and a.tokens_per_s == pytest.approx(750.0, rel=0.3)
+        for q in ("total_params", "active_params"):
+            for level in ("p05", "p50", "p95"):
+                x, y = (getattr(p.marginals[q], level) for p in (first, other))
+                assert x == pytest.approx(y, rel=0.07)
+                assert x == float(f"{x:.3g}")
 
     def test_json_has_the_stable_keys_and_enough_draws(self) -> None:
         found = json.loads(json.dumps(answer().to_dict()))

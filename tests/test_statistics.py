@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from archinfer.inference.statistics import LAWS, LawName, truncated
+from archinfer.inference.statistics import LAWS, LawName, settled, truncated
 
 SCIPY = {"normal": stats.norm(), "student": stats.t(4)}
 
@@ -50,3 +50,13 @@ def test_nothing_inside_an_empty_interval() -> None:
     values, log_mass = truncated(np.zeros(2), 0.0, 1.0, np.array([2.0, -np.inf]), -1.0)
     assert values[0] == 2.0 and log_mass[0] == -np.inf
     assert values[1] < -1.0 and log_mass[1] == pytest.approx(stats.norm.logcdf(-1.0))
+
+
+def test_settled_digits_are_those_of_the_standard_error() -> None:
+    """Of n standard normals the median has 1.2533 / sqrt(n): 0.0125 of 10,000, twice that is 0.05
+    at the next 1, 2 or 5."""
+    values = 10.0 + stats.norm().ppf((np.arange(10_000) + 0.5) / 10_000)
+    found = settled(values + 0.013, np.full(10_000, 1e-4), (0.5,))
+    assert found == pytest.approx([10.0])
+    few = settled(values[::100] + 0.4, np.full(100, 1e-2), (0.5,))
+    assert few == pytest.approx([10.5])

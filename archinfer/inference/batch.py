@@ -99,6 +99,16 @@ class Kept:
     z: FloatArray
     cell: Index
 
+    @classmethod
+    def join(cls, parts: Sequence[Kept], places: Sequence[Index]) -> Kept:
+        """Some draws of each part."""
+        taken = list(zip(parts, places, strict=True))
+        return cls(
+            Batch.join([part.batch.take(at) for part, at in taken]),
+            np.concatenate([part.z[at] for part, at in taken]),
+            np.concatenate([part.cell[at] for part, at in taken]),
+        )
+
 
 def resampled(weights: FloatArray, count: int) -> Index:
     """Indices of `count` equally weighted draws, systematic."""

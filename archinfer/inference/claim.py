@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from archinfer.asking import Range
 from archinfer.inference.batch import Batch
 from archinfer.inference.posterior import Posterior
-from archinfer.inference.statistics import quantiles
+from archinfer.inference.statistics import settled
 from archinfer.models import catalogue
 from archinfer.models.shape import FloatArray
 from archinfer.question import ASKS
@@ -212,7 +212,7 @@ def _needs(posterior: Posterior, limits: Mapping[str, Range]) -> Needs | None:
     weights = weights / total
 
     def ends(values: FloatArray) -> Ends:
-        return Ends(*map(float, quantiles(values, weights, (0.05, 0.95))))
+        return Ends(*map(float, settled(values, weights, (0.05, 0.95))))
 
     formats = posterior.question.weights
     shares = np.bincount(draws.weights.astype(np.intp), weights=weights, minlength=len(formats))

@@ -4,15 +4,15 @@ A model is written so that its prior is a standard normal vector z (each physica
 function of it) and a cell (a combination of discrete choices). Evidence multiplies the prior.
 Stage by stage a mixture of one normal a group of cells and the prior itself is fitted to the
 weighted draws of the stage before (population Monte Carlo, Cappe et al., 2008), with evidence
-raised to a power below one as long as too few draws would count (annealing). Only the last
-stage is kept; its weights are exact, so the adaptation costs accuracy of none.
+raised to a power below one as long as too few draws would count (annealing). The weights of every
+stage are exact, so all stages count, each by its effective sample size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,8 @@ _DEFENSIVE = 0.15
 _INFLATION = 1.2
 _ANNEAL_ESS = 400.0
 _STAGES_MAX = 10
-_ENOUGH = 2.0 / 3.0
+_KEPT = 3.0
+"""Draws of less weight than one of so many times the effective sample size stand for each other."""
 _PATIENCE = 4
 """Stages after which more draws, up to 8 times as many, make up for a poor proposal."""
 
@@ -55,7 +56,6 @@ def effective_size(log_weights: FloatArray) -> float:
     if not np.isfinite(top):
         return 0.0
     w = np.exp(log_weights - top)
-    # Plain sums: threads of a BLAS dot product cost more than they save here.
     return float(w.sum() ** 2 / (w * w).sum())
 
 
@@ -88,19 +88,21 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Draws(Generic[Payload]):
-    """Weighted draws of the last stage.
+    """Weighted draws of all stages.
 
     Attributes:
         log_weights: shape (n,), of prior x evidence over proposal; -inf where impossible.
         ess: effective sample size.
         stages: stages run.
-        proposal: fitted to these draws, a start for a question with more evidence.
+        drawn: draws of all stages, of which some of small weight stand for others.
+        proposal: fitted to the last stage, a start for a question with more evidence.
         payload: what the model computed for the draws.
     """
 
     log_weights: FloatArray
     ess: float
     stages: int
+    drawn: int
     proposal: Proposal | None
     payload: Payload
 
@@ -119,10 +121,19 @@ class Draws(Generic[Payload]):
         return top + float(np.log(np.exp(self.log_weights - top).mean()))
 
 
+def _times(rows: FloatArray, matrix: FloatArray) -> FloatArray:
+    """rows @ matrix.T; threads of a BLAS product cost more than they save on so small a matrix."""
+    return np.asarray(np.einsum("ij,kj->ik", rows, matrix))
+
+
+def _covariance(rows: FloatArray, weights: FloatArray) -> FloatArray:
+    return np.asarray(np.einsum("ni,nj->ij", weights[:, None] * rows, rows))
+
+
 def _log_normal_density(z: FloatArray, mean: FloatArray, factor: FloatArray) -> FloatArray:
     """log N(z; mean, factor factor') without the constant (2 pi)^(-d/2)."""
-    inverse = np.linalg.inv(factor)
-    white = (z - mean) @ inverse.T
+    inverse = np.asarray(np.linalg.inv(factor), dtype=float)
+    white = _times(z - mean, inverse)
     return np.asarray(
         -0.5 * np.einsum("ij,ij->i", white, white) - np.log(np.diagonal(factor)).sum()
     )
@@ -160,13 +171,14 @@ def _next(
     cell[plain] = _cells(space.cell_probability, int(plain.sum()), rng)
     cell[~plain] = _cells(proposal.cell_probability, int((~plain).sum()), rng)
     group = space.group[cell]
-    fitted = np.empty(count)
+    fitted = -0.5 * np.einsum("ij,ij->i", z, z)
     for g in range(len(proposal.means)):
         mean, factor = proposal.means[g], proposal.factors[g]
-        mine = np.flatnonzero(group == g)
-        moved = mine[~plain[mine]]
-        z[moved] = mean + z[moved] @ factor.T
-        fitted[mine] = _log_normal_density(z[mine], mean, factor)
+        mine = group == g
+        moved, stay = np.flatnonzero(mine & ~plain), np.flatnonzero(mine & plain)
+        z[moved] = mean + _times(z[moved], factor)
+        fitted[moved] -= np.log(np.diagonal(factor)).sum()
+        fitted[stay] = _log_normal_density(z[stay], mean, factor)
     with np.errstate(divide="ignore"):
         log_prior = np.log(space.cell_probability)[cell] - 0.5 * np.einsum("ij,ij->i", z, z)
         fitted = fitted + np.log(proposal.cell_probability)[cell]
@@ -181,8 +193,7 @@ def _fit(space: Space, z: FloatArray, cell: Index, log_weights: FloatArray) -> P
     d = space.dimensions
     groups = int(space.group.max()) + 1
     mean_all = w @ z
-    centred = z - mean_all
-    cov_all = (w[:, None] * centred).T @ centred
+    cov_all = _covariance(z - mean_all, w)
     prior_strength = 5.0 * d
     means = np.empty((groups, d))
     factors = np.empty((groups, d, d))
@@ -196,15 +207,14 @@ def _fit(space: Space, z: FloatArray, cell: Index, log_weights: FloatArray) -> P
         if mass > 0.0:
             own = w[mine] / mass
             mean = size / (size + d) * (own @ z[mine]) + d / (size + d) * mean_all
-            centred = z[mine] - mean
-            cov = keep * ((own[:, None] * centred).T @ centred) + (1.0 - keep) * cov_all
+            cov = keep * _covariance(z[mine] - mean, own) + (1.0 - keep) * cov_all
         means[g] = mean
         factors[g] = np.linalg.cholesky(_INFLATION * cov + 1e-3 * np.eye(d))
     shares = np.bincount(cell, weights=w, minlength=len(space.cell_probability))
     return Proposal(0.9 * shares + 0.1 * space.cell_probability, means, factors)
 
 
-def _annealed(log_ratio: FloatArray, log_evidence: FloatArray) -> tuple[FloatArray, float]:
+def _annealed(log_ratio: FloatArray, log_evidence: FloatArray) -> FloatArray:
     """Weights with evidence to the largest power that leaves `_ANNEAL_ESS` draws that count."""
     possible = np.isfinite(log_evidence)
     safe = np.where(possible, log_evidence, 0.0)
@@ -213,7 +223,7 @@ def _annealed(log_ratio: FloatArray, log_evidence: FloatArray) -> tuple[FloatArr
         return np.where(possible, log_ratio + power * safe, -np.inf)
 
     if effective_size(weights(1.0)) >= _ANNEAL_ESS:
-        return weights(1.0), 1.0
+        return weights(1.0)
     low, high = 0.0, 1.0
     for _ in range(20):
         middle = 0.5 * (low + high)
@@ -221,7 +231,29 @@ def _annealed(log_ratio: FloatArray, log_evidence: FloatArray) -> tuple[FloatArr
             low = middle
         else:
             high = middle
-    return weights(low), low
+    return weights(low)
+
+
+@dataclass(frozen=True)
+class _Stage(Generic[Payload]):
+    log_weights: FloatArray
+    ess: float
+    payload: Payload
+
+
+def _pooled(stages: Sequence[_Stage[Payload]]) -> FloatArray:
+    """Weights of all stages as one sample, whose evidence is the mean of theirs by their ESS."""
+    ess = sum(s.ess for s in stages)
+    count = sum(len(s.log_weights) for s in stages)
+    if ess == 0.0:
+        return stages[-1].log_weights
+    with np.errstate(divide="ignore"):
+        shares = [np.log(s.ess / ess * count / len(s.log_weights)) for s in stages]
+    return np.concatenate([s.log_weights + share for s, share in zip(stages, shares, strict=True)])
+
+
+def _arrays(parts: Sequence[Any], places: Sequence[Index]) -> Any:
+    return np.concatenate([part[at] for part, at in zip(parts, places, strict=True)])
 
 
 def adapt(
@@ -231,6 +263,7 @@ def adapt(
     target_ess: float,
     rng: np.random.Generator,
     start: Proposal | None = None,
+    join: Callable[[Sequence[Payload], Sequence[Index]], Payload] = _arrays,
 ) -> Draws[Payload]:
     """Sample prior x evidence until the effective sample size reaches `target_ess`.
 
@@ -242,13 +275,14 @@ def adapt(
         target_ess: wanted effective sample size; reached or not, `Draws.ess` tells.
         rng: random generator.
         start: proposal to begin with.
+        join: what is worth keeping of some draws of each stage, put together.
 
     Returns:
-        The best stage. `ess` 0: no draw has any evidence.
+        All stages together. `ess` 0: no draw has any evidence.
     """
-    best: Draws[Payload] | None = None
-    proposal = start
-    most = 8 * count
+    stages: list[_Stage[Payload]] = []
+    proposal, ess = start, 0.0
+    least, most = count, 8 * count
     for stage in range(1, _STAGES_MAX + 1):
         if proposal is None:
             z, cell, log_ratio = _first(space, count, rng)
@@ -256,18 +290,39 @@ def adapt(
             z, cell, log_ratio = _next(space, proposal, count, rng)
         log_evidence, payload = evaluate(z, cell)
         log_weights = log_ratio + log_evidence
-        ess = effective_size(log_weights)
-        power = 0.0
-        if ess > 0.0:
-            annealed, power = _annealed(log_ratio, log_evidence)
-            proposal = _fit(space, z, cell, annealed)
-        # A mixture of normals may have no better fit than it has: two thirds are kept then.
-        settled = best is not None and _ENOUGH * target_ess <= ess < 1.1 * best.ess
-        if best is None or (ess > best.ess and power > 0.0):
-            best = Draws(log_weights, ess, stage, proposal, payload)
-        if ess >= target_ess or settled or (ess == 0.0 and stage >= 2):
+        stages.append(_Stage(log_weights, effective_size(log_weights), payload))
+        if stages[-1].ess > 0.0:
+            proposal = _fit(space, z, cell, _annealed(log_ratio, log_evidence))
+        pooled = _pooled(stages)
+        ess = effective_size(pooled)
+        if ess >= target_ess or (ess == 0.0 and stage >= 2):
             break
-        if stage >= _PATIENCE and ess < _ENOUGH * target_ess:
-            count = min(2 * count, most)
-    assert best is not None
-    return best
+        if stage >= _PATIENCE:
+            # As many as are missing, at the efficiency of the last stage.
+            missing = (target_ess - ess) / max(stages[-1].ess, 1.0) * len(log_weights)
+            count = int(np.clip(1.1 * missing, least, min(2 * count, most)))
+    if ess == 0.0:
+        return Draws(pooled, ess, stage, len(pooled), proposal, stages[-1].payload)
+    return _joined(stages, pooled, ess, proposal, join)
+
+
+def _joined(
+    stages: Sequence[_Stage[Payload]],
+    log_weights: FloatArray,
+    ess: float,
+    proposal: Proposal | None,
+    join: Callable[[Sequence[Payload], Sequence[Index]], Payload],
+) -> Draws[Payload]:
+    """All draws; of those of small weight some that stand for all of them, of equal weight."""
+    weights = np.exp(log_weights - log_weights.max())
+    least = weights.sum() / (_KEPT * ess)
+    small = np.flatnonzero(weights < least)
+    steps = np.floor(np.cumsum(weights[small]) / least + 0.5)
+    weights[small] = least * np.diff(steps, prepend=0.0)
+    counts = weights > 0.0
+    ends = np.cumsum([len(s.log_weights) for s in stages])
+    places = [np.flatnonzero(part) for part in np.split(counts, ends[:-1])]
+    payload = join([s.payload for s in stages], places)
+    # The evidence stays the mean over all draws.
+    kept = np.log(weights[counts]) + log_weights.max() + np.log(counts.mean())
+    return Draws(kept, ess, len(stages), len(log_weights), proposal, payload)

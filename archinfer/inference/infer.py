@@ -45,7 +45,7 @@ import numpy as np
 from archinfer.asking import Range
 from archinfer.errors import InputError
 from archinfer.hardware.speculation_law import SpeculationLaw
-from archinfer.inference.batch import Kept, resampled
+from archinfer.inference.batch import Batch, Kept, resampled
 from archinfer.inference.contradiction import UNLIKELY, Contradiction, contradictions, impossible
 from archinfer.inference.evidence import Evidence, Piece
 from archinfer.inference.generative import GenerativeModel
@@ -67,6 +67,10 @@ TAIL = 1e-3
 """Probability of a speed as extreme as the observed one, given the nodes, below which the answer
 carries a warning: it then rests on the tails of the prior."""
 
+ENOUGH_ESS = {"one": 6000.0, "several": 3000.0}
+"""Effective sample size with one piece of evidence and with several, whose draws take longer:
+quantiles at 5 and 95 % then move by 1 to 3 % from seed to seed."""
+
 LADDER_ESS = 400.0
 """Effective sample size of the posteriors between the first piece of evidence and all."""
 
@@ -76,7 +80,7 @@ def infer(
     samples: int = 16_384,
     seed: int = 0,
     *,
-    target_ess: float = 1500.0,
+    target_ess: float | None = None,
     prior: ShapePrior = CATALOGUE_PRIOR,
     weights_prior: MappingOf[str, float] | None = None,
     attention: Sequence[str] | None = None,
@@ -94,7 +98,7 @@ def infer(
             the prior takes their place. `total`, `active` and `layers` are conditions.
         samples: draws of one stage.
         seed: of the random shifts; the answer is a function of question and seed.
-        target_ess: effective sample size at which stages stop.
+        target_ess: effective sample size at which stages stop; None: `ENOUGH_ESS`.
         prior: over shapes.
         weights_prior: probability of each weight format; None: equal.
         attention: attention kinds to consider, a priori as often as in the catalogue;
@@ -120,6 +124,8 @@ def infer(
         )  # fmt: skip
 
     model = build(question, evidence)
+    if target_ess is None:
+        target_ess = ENOUGH_ESS["several" if len(model.pieces) > 1 else "one"]
     stages, reason = _sampled(model, samples, target_ess, np.random.default_rng(seed))
     found: tuple[Contradiction, ...] = ()
     if reason or min(_tails(model, stages)) < UNLIKELY:
@@ -144,7 +150,7 @@ def _posterior(
         "question": model.question,
         "possible": not reason,
         "reason": reason,
-        "samples": len(last.log_weights),
+        "samples": last.drawn,
         "stages": last.stages,
         "kinds": tuple(k for k, _ in model.kinds),
         "draws": last.payload.batch,
@@ -163,9 +169,19 @@ def _posterior(
         predictive=_predictive(model, stages[1]),
         speed_bits=bits(levels[1], levels[-1], True) if len(stages) > 2 else 0.0,
         steps=steps(model.pieces, levels),
+        placed=partial(_placed, model, len(stages) - 1, last.payload),
         narrow=partial(what_would_narrow, _draw(model, last, _observed(model), 4096)),
         **common,
     )
+
+
+def _placed(
+    model: GenerativeModel, level: int, kept: Kept, weights: FloatArray, like: int
+) -> Batch | None:
+    """The mean coordinates of draws in the cell of one of them; None where that cannot be."""
+    mean = np.einsum("n,nd->d", weights, kept.z)
+    evidence, batch = model.evaluate(level, mean[None], kept.cell[[like]], speed=True)
+    return batch if np.isfinite(evidence[0]) else None
 
 
 def _sampled(
@@ -186,7 +202,7 @@ def _sampled(
             evidence, batch = model.evaluate(level, z, cell)
             return evidence, Kept(batch, z, cell)
 
-        levels.append(adapt(model.space, evaluate, *size, rng, start))
+        levels.append(adapt(model.space, evaluate, *size, rng, start, Kept.join))
         reason = impossible(model, level, levels[-1])
         if reason:
             return levels, reason

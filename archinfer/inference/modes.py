@@ -7,14 +7,15 @@ architecture does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from archinfer.inference.batch import QUANTITIES, Batch, resampled
+from archinfer.inference.batch import QUANTITIES, Batch
 from archinfer.inference.importance import Index
-from archinfer.inference.statistics import quantiles
+from archinfer.inference.statistics import quantiles, settled
 from archinfer.models.shape import FloatArray
 from archinfer.record import Record
 
@@ -22,9 +23,6 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 LEAST = 0.01
 """Probability below which a hump is left out."""
-
-_DRAWS = 1024
-"""Of a hump, for the density of its architectures."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -53,7 +51,7 @@ class Mode(Record):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Likeliest(Record):
-    """One architecture with its deployment, the densest of the likeliest hump."""
+    """One architecture with its deployment, from the middle of the likeliest hump."""
 
     total_params: float
     active_params: float
@@ -88,7 +86,7 @@ class Alternative(Record):
 
 def levels(values: FloatArray, weights: FloatArray) -> Levels:
     """Five quantiles of weighted values."""
-    return Levels(*(float(v) for v in quantiles(values, weights / weights.sum(), LEVELS)))
+    return Levels(*map(float, settled(values, weights / weights.sum(), LEVELS)))
 
 
 def modes_of(
@@ -111,22 +109,39 @@ def modes_of(
     return tuple(sorted(found, key=lambda mode: -mode.probability))
 
 
-def likeliest(
-    draws: Batch, weights: FloatArray, formats: Sequence[str], kinds: Sequence[str]
-) -> Likeliest:
-    """The draw where total, active and layers, in logarithms, lie densest.
+Placed = Callable[[FloatArray, int], Batch | None]
+"""Weights of draws, and the draw whose discrete choices count -> the mean of their coordinates,
+deployed, as one draw; None where that is outside of the hump."""
 
-    Gaussian kernels of Silverman's width over equally weighted draws.
+
+def _nearest(draws: Batch, weights: FloatArray, held: NDArray[np.bool_]) -> int:
+    """The held draw nearest to the medians of total, active and layers, over their spreads."""
+    apart = np.where(held, 0.0, np.inf)
+    for name in ("total_params", "active_params", "layers"):
+        values = np.log(getattr(draws, name))
+        low, middle, high = quantiles(values, weights, (0.25, 0.5, 0.75))
+        apart += ((values - middle) / max(float(high - low), 1e-6)) ** 2
+    return int(np.argmin(apart))
+
+
+def likeliest(
+    draws: Batch, weights: FloatArray, formats: Sequence[str], kinds: Sequence[str], placed: Placed
+) -> Likeliest:
+    """An architecture in the middle of a hump, of its likeliest class, format and attention.
+
+    Its coordinates under the prior are the means of the draws of that class and format, deployed
+    as any draw is, so that its numbers belong together; they move much less from seed to seed than
+    the densest place does. Where the middle of the coordinates is outside of the hump, the draw
+    nearest to the medians.
     """
-    index = resampled(weights, _DRAWS)
-    points = np.log(
-        np.stack([getattr(draws, q)[index] for q in ("total_params", "active_params", "layers")])
-    )
-    spread = np.maximum(points.std(axis=1, keepdims=True), 1e-9)
-    scaled = points / (spread * _DRAWS ** (-1.0 / 7.0))
-    apart = ((scaled[:, :, None] - scaled[:, None, :]) ** 2).sum(axis=0)
-    at = int(index[np.argmax(np.exp(-0.5 * apart).sum(axis=1))])
-    one = draws.take(np.array([at]))
+    held = weights > 0.0
+    for column in (draws.moe, draws.weights, draws.attention):
+        within = held
+        place = column.astype(np.intp)
+        held = held & (place == np.argmax(np.bincount(place, weights=weights * held)))
+    mass = np.where(within, weights, 0.0)
+    nearest = _nearest(draws, mass / mass.sum(), held)
+    one = placed(mass / mass.sum(), nearest) or draws.take(np.array([nearest]))
     return Likeliest(
         total_params=float(one.total_params[0]),
         active_params=float(one.active_params[0]),

@@ -97,7 +97,7 @@ class Narrowing(Record):
     """how one would learn it"""
     quantity: str
     width_now: float
-    """p95 / p05"""
+    """p95 / p05, as the posterior says it"""
     width_after: float
     """the same to expect once the fact is known, as the exponential of the mean logarithm"""
 

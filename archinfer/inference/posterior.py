@@ -21,6 +21,7 @@ from archinfer.inference.modes import (
     Levels,
     Likeliest,
     Mode,
+    Placed,
     levels,
     likeliest,
     modes_of,
@@ -29,6 +30,7 @@ from archinfer.inference.narrowing import Narrowing
 from archinfer.inference.statistics import (
     information_bits,
     quantiles,
+    settled,
 )
 from archinfer.inference.steps import Step, Taught, taught
 from archinfer.models.shape import FloatArray
@@ -46,7 +48,8 @@ Shares = Annotated[dict[str, float], As(dict[str, float] | None)]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Marginal(Record):
-    """Quantiles of one quantity, and what was learnt of it."""
+    """Quantiles of one quantity to the digits that other draws would give as well, and what was
+    learnt of it."""
 
     p05: float
     p25: float
@@ -116,7 +119,7 @@ class Posterior(Record):
     ess: float
     """effective sample size"""
     samples: int
-    """draws of the last stage"""
+    """draws of all stages"""
     stages: int
     kinds: tuple[str, ...]
     """Attention kinds in the order of `draws.attention`."""
@@ -139,6 +142,8 @@ class Posterior(Record):
     """Of evidence; none: the question's speed alone."""
     contradictions: tuple[Contradiction, ...] = ()
     """pieces of evidence that all others speak against, the worst first"""
+    placed: Placed | None = None
+    """The mean coordinates of weighted draws, deployed."""
     narrow: Callable[[], tuple[Narrowing, ...]] | None = None
     """Draws `what_would_narrow`."""
     steps: tuple[Step, ...] = ()
@@ -180,12 +185,7 @@ class Posterior(Record):
         Layers and nodes are whole: the lower ones are rounded down and the upper ones up, so
         that an interval holds the numbers at its ends.
         """
-        found = quantiles(*self.density(quantity), at)
-        if quantity not in ("layers", "nodes"):
-            return found
-        level = np.asarray(at)
-        outward = np.where(level < 0.5, np.floor(found), np.ceil(found))
-        return np.asarray(np.where(level == 0.5, np.round(found), outward))
+        return _outward(quantity, quantiles(*self.density(quantity), at), at)
 
     @cached_property
     def marginals(self) -> dict[str, Marginal]:
@@ -276,13 +276,13 @@ class Posterior(Record):
         }.get(quantity, (0.0, np.inf))
         fewest, most = self.question.nodes
         nodes_given = quantity == "nodes" and self.question.nodes_known and fewest == most
-        p05, p25, p50, p75, p95 = (float(v) for v in self.quantiles(quantity))
+        ends = Levels(*map(float, _outward(quantity, settled(*posterior, LEVELS), LEVELS)))
         return Marginal(
-            p05,
-            p25,
-            p50,
-            p75,
-            p95,
+            ends.p05,
+            ends.p25,
+            ends.p50,
+            ends.p75,
+            ends.p95,
             information_bits=bits,
             nodes_bits=information_bits(middle, first),
             speed_bits=information_bits(posterior, middle),
@@ -311,20 +311,14 @@ class Posterior(Record):
         """probability of 1, 2, 3 or more layers in the fullest node; null on GPUs"""
         if not self.question.hardware.spatial:
             return None
-        return self._shares(self._fullest, _LAYERS_PER_NODE)
-
-    @property
-    def _fullest(self) -> FloatArray:
-        """Position in _LAYERS_PER_NODE of the layers in each draw's fullest node."""
-        fullest = np.ceil(self.draws.layers / np.maximum(self.draws.nodes, 1.0))
-        return np.asarray(np.clip(fullest, 1.0, len(_LAYERS_PER_NODE)) - 1.0)
+        return self._shares(_fullest(self.draws), _LAYERS_PER_NODE)
 
     @cached_property
     def modes(self) -> Annotated[tuple[Mode, ...], As(list[Mode] | None)]:
         """the humps by layers in the fullest node, likeliest first; none on GPUs"""
         if not self.possible or not self.question.hardware.spatial:
             return ()
-        group = self._fullest.astype(np.intp)
+        group = _fullest(self.draws).astype(np.intp)
         return modes_of(self.draws, self.weights, group, _LAYERS_PER_NODE)
 
     @cached_property
@@ -332,12 +326,18 @@ class Posterior(Record):
         """one architecture of the likeliest hump, its numbers belonging together"""
         if not self.possible:
             return None
-        weights = self.weights
+        weights, first = self.weights, -1
         if self.modes:
             first = _LAYERS_PER_NODE.index(self.modes[0].layers_per_node)
-            weights = np.where(self._fullest == first, weights, 0.0)
-            weights = weights / weights.sum()
-        return likeliest(self.draws, weights, self.question.weights, self.kinds)
+            held = _fullest(self.draws) == first
+            weights = np.where(held, weights, 0.0) / weights[held].sum()
+
+        def placed(weights: FloatArray, like: int) -> Batch | None:
+            one = None if self.placed is None else self.placed(weights, like)
+            inside = one is not None and first in (-1, _fullest(one)[0])
+            return one if inside else None
+
+        return likeliest(self.draws, weights, self.question.weights, self.kinds, placed)
 
     @property
     def moe_probability(self) -> Nullable:
@@ -354,3 +354,17 @@ class Posterior(Record):
     ) -> Annotated[dict[str, tuple[FactValue, ...]], As(dict[str, list[FactValue]] | None)]:
         """what else would narrow each quantity, most narrowing first"""
         return value_of_facts(self.draws, self.weights, self.ess) if self.possible else {}
+
+
+def _outward(quantity: str, found: FloatArray, at: tuple[float, ...]) -> FloatArray:
+    if quantity not in ("layers", "nodes"):
+        return found
+    level = np.asarray(at)
+    outward = np.where(level < 0.5, np.floor(found), np.ceil(found))
+    return np.asarray(np.where(level == 0.5, np.round(found), outward))
+
+
+def _fullest(draws: Batch) -> FloatArray:
+    """Position in _LAYERS_PER_NODE of the layers in each draw's fullest node."""
+    fullest = np.ceil(draws.layers / np.maximum(draws.nodes, 1.0))
+    return np.asarray(np.clip(fullest, 1.0, len(_LAYERS_PER_NODE)) - 1.0)

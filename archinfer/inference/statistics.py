@@ -115,6 +115,31 @@ def quantiles(values: FloatArray, weights: FloatArray, at: tuple[float, ...]) ->
     return np.asarray(np.interp(at, middle, values[order]))
 
 
+def settled(values: FloatArray, weights: FloatArray, at: tuple[float, ...]) -> FloatArray:
+    """The same to the digits that other draws would give as well.
+
+    Rounded to the least of 1, 2 and 5 times a power of ten that is at least twice the standard
+    error of each (half the difference of the quantiles that lie sqrt(p (1 - p) / n) beside p;
+    Woodruff, "Confidence intervals for medians", JASA 47, 1952), at most three digits.
+    """
+    level = np.asarray(at)
+    beside = np.sqrt(level * (1.0 - level) / _size(weights))
+    asked = np.clip(np.concatenate([level - beside, level, level + beside]), 0.0, 1.0)
+    low, middle, high = quantiles(values, weights, tuple(asked)).reshape(3, -1)
+    return np.array([_rounded(*found) for found in zip(middle, high - low, strict=True)])
+
+
+def _rounded(value: float, unit: float) -> float:
+    if value == 0.0:
+        return value
+    lead = np.floor(np.log10(abs(value)))
+    for power in range(int(lead) - 2, int(lead) + 1):
+        for step in (1.0, 2.0, 5.0):
+            if unit <= step * 10.0**power:
+                return float(np.round(value / (step * 10.0**power)) * step * 10.0**power)
+    return float(np.round(value / 10.0**lead) * 10.0**lead)
+
+
 def equal_mass_edges(values: FloatArray, weights: FloatArray, bins: int) -> FloatArray:
     """Inner edges of bins of (nearly) equal mass; fewer where values repeat.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from archinfer.inference.batch import QUANTITIES, Batch
 from archinfer.inference.evidence import Conditions, Piece, Stated
-from archinfer.inference.statistics import quantiles
+from archinfer.inference.statistics import settled
 from archinfer.models.shape import FloatArray
 from archinfer.record import Nullable, Quantiles, Record
 
@@ -64,7 +64,7 @@ def steps(pieces: Sequence[Piece], levels: Sequence[Level]) -> tuple[Step, ...]:
     found = []
     for name, taught, (batch, weights, _) in zip(names, each, levels, strict=True):
         ranges = {
-            q: Quantiles(*map(float, quantiles(getattr(batch, q), weights, (0.05, 0.5, 0.95))))
+            q: Quantiles(*map(float, settled(getattr(batch, q), weights, (0.05, 0.5, 0.95))))
             for q in QUANTITIES
         }
         found.append(Step(name, taught, **ranges))

@@ -155,10 +155,10 @@ def likeliest_text(posterior: Posterior) -> str:
     one = posterior.most_likely
     assert one is not None
     node = posterior.question.hardware.node
-    kind = f"{compact(one.active_params)} active" if one.mixture_of_experts else "dense"
+    kind = f"{compact(one.active_params, 2)} active" if one.mixture_of_experts else "dense"
     return (
-        f"Most likely, as one architecture: {compact(one.total_params)} parameters, {kind}, "
-        f"{counted(one.layers, 'layer')} {one.hidden_size:,.0f} wide, {one.attention}, on "
+        f"Most likely, as one architecture: {compact(one.total_params, 2)} parameters, {kind}, "
+        f"{counted(one.layers, 'layer')} {compact(one.hidden_size, 2)} wide, {one.attention}, on "
         f"{counted(one.nodes, node)} in {one.weights}; {one.accepted_tokens:.2g} accepted tokens a "
         f"pass, {counted(one.concurrency, 'user')} of {compact(one.held_context_tokens, 2)} tokens."
     )

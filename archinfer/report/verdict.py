@@ -78,10 +78,10 @@ def _largest(answer: Answer) -> str:
     return f"{_model(*numbers)}{needs}"
 
 
-def _model(total: float, active: float, layers: float, weights: str) -> str:
-    sizes = f"{compact(total)} total, {compact(active)} active"
+def _model(total: float, active: float, layers: float, weights: str, digits: int = 3) -> str:
+    sizes = f"{compact(total, digits)} total, {compact(active, digits)} active"
     if total == active:
-        sizes = f"{compact(total)} dense"
+        sizes = f"{compact(total, digits)} dense"
     return f"{sizes}, {counted(layers, 'layer')} in {weights}"
 
 
@@ -99,7 +99,7 @@ def _observed(answer: Answer, posterior: Posterior) -> Iterator[tuple[str, str]]
     node = answer.question.hardware.node
     one = posterior.most_likely
     assert one is not None
-    model = _model(one.total_params, one.active_params, one.layers, one.weights)
+    model = _model(one.total_params, one.active_params, one.layers, one.weights, 2)
     yield "Most likely", f"{model} on {counted(one.nodes, node)}"
     sizes = {n: m for n, m in posterior.marginals.items() if n in SIZES}
     ranges = [f"{SIZES[n]} {compact(m.p05)} to {compact(m.p95)}" for n, m in sizes.items()]
