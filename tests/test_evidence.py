@@ -106,7 +106,7 @@ class TestDensity:
 
 
 def _model():  # type: ignore[no-untyped-def]
-    from archinfer.inference.infer import generative_model as model
+    from archinfer.inference.building import generative_model as model
     from archinfer.inference.prior import CATALOGUE_PRIOR
 
     return model(founding(), CATALOGUE_PRIOR, None, None, None, None, None)

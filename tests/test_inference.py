@@ -15,10 +15,11 @@ from archinfer import solve
 from archinfer.errors import InputError, UnknownNameError
 from archinfer.hardware.profile import Hardware, SoftwareFactor
 from archinfer.inference.batch import QUANTITIES
+from archinfer.inference.building import generative_model
 from archinfer.inference.comparison import compare_with
 from archinfer.inference.facts import FACTS
 from archinfer.inference.importance import Space, adapt, effective_size, kronecker
-from archinfer.inference.infer import generative_model, infer
+from archinfer.inference.infer import infer
 from archinfer.inference.nuisances import drawn_software
 from archinfer.inference.posterior import Posterior
 from archinfer.inference.prior import CATALOGUE_PRIOR

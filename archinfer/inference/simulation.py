@@ -10,10 +10,10 @@ import numpy as np
 from archinfer.errors import InputError
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.batch import Batch
+from archinfer.inference.building import generative_model
 from archinfer.inference.evidence import Evidence
 from archinfer.inference.generative import GenerativeModel
 from archinfer.inference.importance import Index
-from archinfer.inference.infer import generative_model
 from archinfer.inference.nuisances import IDLE_LOG_MEAN, IDLE_MOST, NODES_CAP
 from archinfer.inference.observing import simulated
 from archinfer.inference.prior import CATALOGUE_PRIOR, ShapePrior

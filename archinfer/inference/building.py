@@ -1,0 +1,65 @@
+"""The generative model of a question: which formats, kinds and laws come into it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from archinfer.asking import Range
+from archinfer.errors import InputError
+from archinfer.hardware.speculation_law import SpeculationLaw
+from archinfer.inference.evidence import Evidence
+from archinfer.inference.generative import GenerativeModel
+from archinfer.inference.observing import check
+from archinfer.inference.operations import Operations, operations
+from archinfer.inference.prior import ShapePrior
+from archinfer.models.family import ATTENTION_KINDS, attention_rule
+from archinfer.solver.question import Question
+
+
+def generative_model(
+    question: Question,
+    prior: ShapePrior,
+    weights_prior: Mapping[str, float] | None,
+    attention: Sequence[str] | None,
+    concurrency: Range | None,
+    read_context: Range | None,
+    law: SpeculationLaw | Literal["profile"] | None = "profile",
+    assumed: Operations | None = None,
+    evidence: Evidence | None = None,
+) -> GenerativeModel:
+    """The generative model of a question; arguments and errors as `infer`."""
+    if law == "profile":
+        law = _profile_law(question)
+    formats = [1.0] * len(question.weights)
+    if weights_prior is not None:
+        formats = [float(weights_prior.get(w, 0.0)) for w in question.weights]
+        if min(formats) < 0.0 or sum(formats) <= 0.0:
+            raise InputError("weights_prior gives none of the question's weight formats any weight")
+    chosen = tuple(ATTENTION_KINDS) if attention is None else tuple(attention)
+    for name in chosen:
+        attention_rule(name)
+    shares = dict(prior.attention)
+    kinds = [(k, shares[k]) for k in chosen]
+    if not kinds:
+        raise InputError("at least one attention kind is needed")
+    for name, asked in (("concurrency", concurrency), ("read_context", read_context)):
+        if asked is not None and not 1.0 <= asked[0] <= asked[1] < np.inf:
+            raise InputError(
+                f"{name} must be a range of at least 1, found {asked[0]:g}:{asked[1]:g}"
+            )
+    if evidence is not None:
+        check(question.hardware, evidence.pieces)
+        concurrency, read_context = evidence.served(concurrency, read_context)
+    return GenerativeModel(
+        question, prior, formats, kinds, concurrency, read_context, law, assumed or operations(),
+        () if evidence is None else evidence.pieces,
+    )  # fmt: skip
+
+
+def _profile_law(question: Question) -> SpeculationLaw | None:
+    hardware = question.hardware
+    defaults = (Question(hardware).speculation, (hardware.accepted_low, hardware.accepted_high))
+    return hardware.speculation if question.speculation in defaults else None
