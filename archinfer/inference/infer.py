@@ -123,8 +123,7 @@ def infer(
         )  # fmt: skip
 
     model = build(question, evidence)
-    if target_ess is None:
-        target_ess = ENOUGH_ESS["several" if len(model.pieces) > 1 else "one"]
+    target_ess = target_ess or ENOUGH_ESS["several" if len(model.pieces) > 1 else "one"]
     stages, reason = _sampled(model, samples, target_ess, np.random.default_rng(seed))
     found: tuple[Contradiction, ...] = ()
     if reason or min(_tails(model, stages)) < UNLIKELY:
