@@ -443,7 +443,12 @@ def test_one_machine_gets_no_advice_that_it_cannot_follow(
     )
     (found,) = predicted["results"]
     names = {change["name"] for change in found["what_would_help"]}
-    assert names and not names & {"nodes", "fp8", "nvfp4", "kv", "speculation"}
+    assert names and not names & {"nodes", "fp8", "nvfp4", "int8", "int4", "kv", "speculation"}
+    assert (found["weights"], found["kv"]) == ("fp32", "fp32")
+    told = run(capsys, "predict", "qwen3-8b", "--hardware", saved).out
+    assert "weights in fp32 (of the decoder that was measured)" in " ".join(told.split())
+    chosen = run(capsys, "predict", "qwen3-8b", "--hardware", saved, "--weights", "bf16").out
+    assert "weights in bf16 (as asked)" in " ".join(chosen.split())
     assert found["speculation"] == [1, 1]
     large = run(capsys, "predict", "llama-3.1-405b", "--hardware", saved).out
     assert "one machine without links" in " ".join(large.split())

@@ -156,6 +156,8 @@ def served(profile: Hardware, nodes: Quantity | None, asked: Mapping[str, Any]) 
         weights = None if asked["weights"] is None else weight_format(asked["weights"]).name
     with naming("kv"):
         kv = "" if asked["kv"] is None else kv_format(asked["kv"]).name
+    if profile.decoder_formats and weights is None and not kv:
+        weights = kv = profile.decoder_formats[0]
     prompt, answer = count("prompt", asked), count("output", asked, "1k")
     context = count("context", asked, "8k" if prompt is None else prompt + answer // 2)
     return Deployment(

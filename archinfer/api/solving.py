@@ -388,7 +388,7 @@ def _numbers(profile: Hardware, asked: Mapping[str, Any]) -> dict[str, Any]:
     measured with, if it was."""
     usual = options_of("solve")
     said = {name: asked[name] for name in ("weights", "kv")}
-    if not profile.speculates and all(said[n] == usual[n][1].default for n in said):
-        own = tuple(name for name, _ in profile.peaks_flops)
+    own = profile.decoder_formats
+    if own and all(said[n] == usual[n][1].default for n in said):
         return {"weights": own, "kv": own[0]}
     return {"weights": formats(said["weights"]), "kv": said["kv"]}

@@ -28,10 +28,6 @@ DRAFTED, ACCEPTED = 2, 2.0
 """The speculation among the changes: two drafted tokens, two gained a pass. DeepSeek-R1 on eight
 B200 gained 2.58 with two drafted (TensorRT-LLM's published figures), so this is a careful one."""
 
-NARROWER = ("fp8", "nvfp4")
-"""Weight formats tried among the changes."""
-
-
 def predict(
     model: Architecture | ModelShape,
     hardware: Hardware,
@@ -69,8 +65,8 @@ def _possible(name: str, hardware: Hardware) -> bool:
     32 bits no narrow formats, one that was measured without speculation none."""
     if name.endswith("nodes"):
         return not hardware.alone
-    if name in (*NARROWER, "kv"):
-        return bool({peak for peak, _ in hardware.peaks_flops} - {"fp64", "fp32", "tf32"})
+    if name == "kv":
+        return bool(hardware.narrow_formats)
     return hardware.speculates or name != "speculation"
 
 
@@ -93,7 +89,7 @@ def _trials(
         more = [int(now.min_nodes), MORE_NODES * int(now.min_nodes)]
     for count in dict.fromkeys(more):
         yield f"{count} nodes", "", hardware, deployment.with_(nodes=count), 1.0
-    for name in NARROWER:
+    for name in hardware.narrow_formats:
         if weight_format(name).bits < 0.95 * weight_format(now.weights).bits:
             text = CHANGES["weights"].format(weights=name)
             yield name, text, hardware, deployment.with_(weights=name), 1.0

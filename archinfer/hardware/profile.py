@@ -112,6 +112,21 @@ class Hardware(Node):
         decoder that does not."""
         return not (self.alone and self.accepted_high == 1.0)
 
+    @property
+    def decoder_formats(self) -> tuple[str, ...]:
+        """Formats of weights and cache of the decoder that a machine was measured with; () for
+        any other machine."""
+        return () if self.speculates else tuple(name for name, _ in self.peaks_flops)
+
+    @property
+    def narrow_formats(self) -> tuple[str, ...]:
+        """Weight formats of 8 and 4 bits: floats where there is a peak for them, else integers,
+        which are widened; none on a machine whose products are all in 32 bits."""
+        peaks = {name for name, _ in self.peaks_flops}
+        if not peaks - {"fp64", "fp32", "tf32"}:
+            return ()
+        return "fp8" if "fp8" in peaks else "int8", "nvfp4" if "fp4" in peaks else "int4"
+
     def softwares(self, name: str | None) -> tuple[SoftwareFactor, ...]:
         """Software that comes into question, slowest first: the one called `name`, else every one.
 

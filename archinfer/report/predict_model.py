@@ -126,7 +126,10 @@ def about(row: Row) -> str:
         kinds = row.architecture.attention_kinds
         total = sum(kinds.values())
         parts += [k if n == total else f"{n} x {k}" for k, n in kinds.items()]
-        weights += " (the model's own)" if p.deployment.weights is None else " (as asked)"
+        whose = "the model's own" if p.deployment.weights is None else "as asked"
+        if p.weights in p.hardware.decoder_formats:
+            whose = "of the decoder that was measured"
+        weights += f" ({whose})"
     return "; ".join([*parts, weights]) + "."
 
 
