@@ -235,6 +235,18 @@ def test_peaks_fall_back_to_a_wider_format(toy: Path) -> None:
     assert only_fp32.peak_flops("fp32") == 50e12
 
 
+def test_narrow_formats_are_those_with_a_peak_else_integers() -> None:
+    for name, formats in {
+        "b200": ("fp8", "nvfp4"),
+        "h100-sxm": ("fp8", "int4"),
+        "a100-80gb": ("int8", "int4"),
+        "amd-epyc-9754": ("int8", "int4"),
+        "wse-3": ("fp8", "nvfp4"),
+    }.items():
+        assert Hardware.load(name).narrow_formats == formats
+        assert Hardware.load(name).decoder_formats == ()
+
+
 def test_a_node_alone_waits_for_nobody(tmp_path: Path) -> None:
     """A table of all-reduces that begins with two nodes."""
     text = (hardware_module.profile_folder() / "gb200-nvl72.yaml").read_text(encoding="utf-8")

@@ -28,6 +28,7 @@ DRAFTED, ACCEPTED = 2, 2.0
 """The speculation among the changes: two drafted tokens, two gained a pass. DeepSeek-R1 on eight
 B200 gained 2.58 with two drafted (TensorRT-LLM's published figures), so this is a careful one."""
 
+
 def predict(
     model: Architecture | ModelShape,
     hardware: Hardware,

@@ -120,11 +120,13 @@ class Hardware(Node):
 
     @property
     def narrow_formats(self) -> tuple[str, ...]:
-        """Weight formats of 8 and 4 bits: floats where there is a peak for them, else integers,
-        which are widened; none on a machine whose products are all in 32 bits."""
+        """Weight formats of 8 and 4 bits: floats where there is a peak for them or the cores are
+        programmed, else integers, which are widened; none where all products are in 32 bits."""
         peaks = {name for name, _ in self.peaks_flops}
         if not peaks - {"fp64", "fp32", "tf32"}:
             return ()
+        if self.spatial:
+            return "fp8", "nvfp4"
         return "fp8" if "fp8" in peaks else "int8", "nvfp4" if "fp4" in peaks else "int4"
 
     def softwares(self, name: str | None) -> tuple[SoftwareFactor, ...]:
