@@ -24,7 +24,8 @@ class Format(StrEnum):
 @app.command("list")
 def list_profiles(output: FormatOption = Every.table) -> None:
     """List the shipped profiles."""
-    from archinfer.hardware.profile import Hardware, ListedHardware
+    from archinfer.hardware.profile import Hardware
+    from archinfer.hardware.starting import ListedHardware
     from archinfer.record import plain
     from archinfer.report.document import flatten
     from archinfer.report.hardware import list_document

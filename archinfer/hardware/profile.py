@@ -392,15 +392,6 @@ class Hardware(Node):
         return Covariance(names, self.log_covariance) if names else None
 
 
-@dataclass(frozen=True, slots=True)
-class ListedHardware(Record):
-    """One shipped profile."""
-
-    KEYS = ("name=hardware.name", "title=hardware.title", "execution=hardware.execution")
-
-    hardware: Hardware
-
-
 def profile_folder() -> Path:
     """The folder of the shipped profiles: inside a wheel, or beside the package in a checkout."""
     package = Path(__file__).resolve().parent.parent

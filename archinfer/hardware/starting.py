@@ -1,17 +1,18 @@
-"""A profile to start from: that of a machine like it, every figure explained and to be checked."""
+"""Shipped profiles as a list, and one to start from: every figure explained and to be checked."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from archinfer import files
 from archinfer.errors import InputError
 from archinfer.hardware.figures import KEYS, PEAK, SYNC, Node, key_of
 from archinfer.hardware.profile import Hardware
-from archinfer.record import field_texts
+from archinfer.record import Record, field_texts
 from archinfer.strict import NAME_MOST, NAME_PATTERN
 
 SECTIONS = ("memory", "compute", "fabric", "link", "scale_up", "power", "energy", "constants")
@@ -33,6 +34,15 @@ title: {title}
 node: {node}
 execution: {execution}
 """
+
+
+@dataclass(frozen=True, slots=True)
+class ListedHardware(Record):
+    """One shipped profile."""
+
+    KEYS = ("name=hardware.name", "title=hardware.title", "execution=hardware.execution")
+
+    hardware: Hardware
 
 
 def starting_profile(name: str, like: str) -> str:

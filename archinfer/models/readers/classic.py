@@ -156,7 +156,7 @@ def read_falcon(keys: ConfigKeys) -> Reading:
     one = keys.flag("multi_query", default=True)
     stated = keys.integer("num_kv_heads", "n_head_kv", default=heads)
     parallel = keys.flag("parallel_attn", default=True) or wide
-    norms = keys.integer("num_ln_in_parallel_attn", default=2 if wide else 1)
+    norms = 2 if keys.integer("num_ln_in_parallel_attn", default=2 if wide else 1) == 2 else 1
     bias = keys.flag("bias")
     keys.ignore(
         "ff_factor", "alibi", "apply_residual_connection_post_layernorm", "num_key_value_heads"

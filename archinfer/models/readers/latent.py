@@ -104,6 +104,7 @@ def read_deepseek_v4(keys: ConfigKeys) -> Reading:
     keys.ignore("qk_rope_head_dim", "num_key_value_heads", "intermediate_size", "compress_rates")
     hidden, layers, vocab = read_core(keys, style)
     keys.ignore("num_hash_layers", "mlp_layer_types", "expert_dtype")
+    keys.only("n_shared_experts", 1)
     ratios = _compress_ratios(keys, layers)
     heads = keys.integer(*HEADS)
     query_rank = keys.integer("q_lora_rank")

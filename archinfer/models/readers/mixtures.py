@@ -92,7 +92,7 @@ def read_ernie(keys: ConfigKeys) -> Reading:
     if not keys.flag("use_bias"):
         return reading
     layers = [_with_shared_bias(block) for block in reading.layers]
-    return replace(reading, layers=layers, head_bias=True)
+    return replace(reading, layers=layers, head_bias=keys.has(*EXPERTS))
 
 
 def _with_shared_bias(block: LayerBlock) -> LayerBlock:
