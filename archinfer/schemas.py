@@ -26,8 +26,8 @@ from archinfer.forward.compare import HardwareComparison
 from archinfer.forward.deployments import Pareto
 from archinfer.forward.prediction import Predictions
 from archinfer.hardware.profile import Hardware
-from archinfer.hardware.starting import ListedHardware
 from archinfer.hardware.schema import Profile
+from archinfer.hardware.starting import ListedHardware
 from archinfer.inference.claim import Claim
 from archinfer.inference.comparison import Comparison
 from archinfer.inference.narrowing import Narrowing

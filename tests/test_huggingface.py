@@ -219,6 +219,7 @@ def test_families_beyond_the_catalogue(name: str) -> None:
     assert shape.total_params == total
 
 
+CHANGED = Path(__file__).parent / "fixtures/configs/changed.json"
 FAMILIES: dict[str, tuple[int, float, dict[str, Any]]] = json.loads(
     (Path(__file__).parent / "fixtures/configs/families.json").read_text(encoding="utf-8")
 )
@@ -234,6 +235,22 @@ def test_families_agree_with_their_classes_to_the_unit(name: str) -> None:
     assert model.shape(model.weight_format).total_params == total
     assert model.weight_bytes() == 2 * total
     assert model.warnings == ()
+
+
+def test_each_key_changed_alone_counts_as_in_its_class() -> None:
+    """Or is refused, or told: what the classes count (`transformers_counts.py --changed`)."""
+    equal = refused = 0
+    for family, entry in json.loads(CHANGED.read_text()).items():
+        assert from_config(entry["config"], family).parameters().total == entry["total"], family
+        for other, total in entry["changes"].values():
+            try:
+                model = from_config(entry["config"] | other, family)
+            except InputError:
+                refused += 1
+                continue
+            assert model.warnings or model.parameters().total == total, (family, other)
+            equal += model.parameters().total == total
+    assert equal > 900 and refused < 150
 
 
 def test_figures_of_families_by_hand() -> None:

@@ -16,7 +16,7 @@ from archinfer.models.quantmethods import Recipe
 from archinfer.models.readers import FAMILIES, SAME_AS, Reading, generic
 from archinfer.models.readers.style import family_of_class
 from archinfer.models.storage import store
-from archinfer.models.tables import not_a_decoder
+from archinfer.models.tables import not_a_decoder, unused_keys
 
 _TEXT_SECTIONS = ("text_config", "llm_config", "language_config", "thinker_config")
 
@@ -55,7 +55,7 @@ def _text_part(config: Mapping[str, Any], where: str) -> tuple[dict[str, Any], l
             notes.append(f"multimodal: only {name} is counted, no vision or audio tower")
         if outer.get("tie_word_embeddings") is not None:
             inner["tie_word_embeddings"] = outer["tie_word_embeddings"]
-        for key in ("quantization_config", "dtype", "torch_dtype"):
+        for key in ("quantization_config", "compression_config", "dtype", "torch_dtype"):
             if inner.get(key) is None and outer.get(key) is not None:
                 inner[key] = outer[key]
         if "model_type" not in inner and isinstance(outer.get("model_type"), str):
@@ -161,7 +161,7 @@ def from_config(config: Mapping[str, Any], source: str = "config") -> Architectu
         reading = _assume(keys) if family is None else FAMILIES[family](keys)
         name = keys.text("model_type") or family or "unknown"
         recipe = read_recipe(keys)
-        keys.ignore("max_position_embeddings", "num_nextn_predict_layers")
+        keys.ignore("max_position_embeddings", "num_nextn_predict_layers", *unused_keys(name))
         _check_leftovers(keys, name)
         return _architecture(keys, reading, name, source, recipe, notes)
     except InputError as error:
@@ -201,6 +201,8 @@ def _architecture(
     outside = {"embedding", "lm_head", *(p.component for p in reading.outside)}
     kinds = [{p.component for p in b.pieces(reading.hidden)} - {"norm"} for b in reading.layers]
     layers, stored = store(recipe, reading.layers, reading.hidden, outside, reading.tied)
+    if recipe.main not in (None, recipe.base) and stored.main == recipe.base:
+        keys.warnings.append(f"the quantization in {recipe.main} leaves every matrix alone")
     return Architecture(
         name=_emitted_name(keys.data) or source,
         blocks=group_layers(layers),

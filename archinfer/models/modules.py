@@ -124,7 +124,9 @@ class Rules:
     def __init__(self, rules: Iterable[tuple[Sequence[str], str | None]], where: str) -> None:
         self._exact: dict[str, tuple[int, str | None]] = {}
         self._patterns: dict[int | None, list[tuple[int, _Pattern, str | None]]] = {}
+        self.formats: set[str] = set()
         for order, (texts, form) in enumerate(rules):
+            self.formats |= {form} if form and texts else set()
             for text in texts:
                 name = _PREFIX.sub(r"\1model\2", text.strip())
                 if name.startswith("re:"):

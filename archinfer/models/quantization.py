@@ -127,6 +127,10 @@ def read_recipe(keys: ConfigKeys) -> Recipe:
     not depend on it.
     """
     section, mlx = keys.section("quantization_config"), keys.section("quantization")
+    section = section or keys.section("compression_config")
+    if section is not None and isinstance(section.data.get("quantization"), Mapping):
+        # Model Optimizer's own file, pasted whole.
+        section = section.section("quantization") or section
     unsaid = () if keys.has("dtype", "torch_dtype") else (_UNSAID,)
     try:
         recipe = Recipe(_dtype(keys), notes=unsaid)
@@ -139,7 +143,7 @@ def read_recipe(keys: ConfigKeys) -> Recipe:
         if section is None:
             own = _experts(keys, None, None)
             return replace(recipe, components={} if own is None else {"experts": own})
-        method = section.text("quant_method").lower()
+        method = section.text("quant_method").lower().removeprefix("intel/")
         modules, _ = read_modules(section), read_block(section)
         recipe, listed = read_method(method, section, replace(recipe, kv=_kv(section, keys)))
         own = _experts(keys, section, recipe.main)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -178,6 +179,8 @@ def _groups(method: str, section: ConfigKeys) -> tuple[str | None, Listed]:
         for target in _targets(group):
             if target in ("Linear", "Embedding", "LinearBase", "FusedMoE"):
                 main = main or form
+            elif re.fullmatch("[A-Z][a-z]+[A-Z][A-Za-z0-9]*", target):
+                raise NotKnown(f"targets {shorten(target)}, a class whose matrices are not known")
             else:
                 (patterns if target.startswith("re:") else names).append(([target], form))
     if not any_weights:

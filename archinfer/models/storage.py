@@ -142,7 +142,10 @@ def store(
     narrow = {f: n for f, n in _by_format(sizes).items() if f != recipe.base}
     main = max(narrow, key=lambda f: narrow[f]) if narrow else recipe.base
     components = tuple((c, f) for c, f in usual.items() if f != main)
-    return done, Storage(main, components, recipe.kv, recipe.refused)
+    refused = recipe.refused
+    if recipe.main is None and recipe.rules.formats and main == recipe.base:
+        refused = refused or "its quantization names no matrix that is known"
+    return done, Storage(main, components, recipe.kv, refused)
 
 
 def _base(recipe: Recipe, component: str) -> str:

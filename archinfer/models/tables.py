@@ -54,6 +54,11 @@ def class_constants(family: str) -> dict[str, int]:
     return found
 
 
+def unused_keys(family: str) -> tuple[str, ...]:
+    """Keys of a family's class that its code never reads."""
+    return tuple(_tables().get("unused", {}).get(family, ()))
+
+
 def not_a_decoder(model_type: str) -> str:
     """What a model is that does not decode by itself; "" where nothing says so."""
     if model_type in _tables()["encoders"]:

@@ -21,10 +21,12 @@ from typing import Any
 from transformers import GenerationConfig, PretrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
     MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
 )
+from transformers_counts import count
 
 SIZES = (
     "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
@@ -40,6 +42,14 @@ SIZES = (
 
 NOT_HARMLESS = {"tie_word_embeddings", "add_cross_attention", "cross_attention_hidden_size",
                 "is_encoder_decoder", "pruned_heads", "self", "kwargs"}  # fmt: skip
+
+
+DEPTHS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+VALUES: dict[type, tuple[Any, ...]] = {
+    bool: (True, False), int: (64, 96), float: (0.5,), type(None): (64, True), str: (), list: (),
+    dict: (),
+}  # fmt: skip
+"""What a key is set to, to see whether a class counts otherwise."""
 
 
 def harmless(folders: list[Path]) -> list[str]:
@@ -68,6 +78,27 @@ def defaults() -> dict[str, Any]:
             continue
         values = json.loads(config.to_json_string(use_diff=False))
         found[name] = {k: values[k] for k in SIZES if values.get(k) is not None}
+    return found
+
+
+def unused(name: str) -> list[str]:
+    """Keys of a class that its code never reads, and that change no count."""
+    from archinfer.models.tables import may_be_size
+
+    cls = CONFIG_MAPPING[name]
+    module = sys.modules[MODEL_FOR_CAUSAL_LM_MAPPING[cls].__module__]
+    text = Path(str(module.__file__)).read_text()
+    values = json.loads(cls().to_json_string(use_diff=False))
+    keys = [k for k in values if may_be_size(k) and not re.search(rf"config\.{k}\\b", text)]
+    first = next(({n: 4} for n in DEPTHS if n in values), {})
+    found = []
+    for key in keys:
+        counts = set()
+        for value in VALUES[type(values[key])]:
+            with contextlib.suppress(Exception):
+                counts |= {count(cls(**first)), count(cls(**first | {key: value}))}
+        if len(counts) == 1 and key not in DEPTHS:
+            found.append(key)
     return found
 
 
@@ -108,11 +139,15 @@ def main() -> None:
         "encoder_decoders": sorted(both | {"bart", "mbart", "mvp", "plbart", "whisper"}),
         "defaults": {k: v for k, v in defaults().items() if k in known_families()},
         "constants": {},
+        "unused": {},
     }
     for name, found in tables["defaults"].items():
         with contextlib.suppress(Exception):
             if kept := constants(name, found):
                 tables["constants"][name] = kept
+        with contextlib.suppress(Exception):
+            if found := unused(name):
+                tables["unused"][name] = found
     path = Path(__file__).parents[2] / "archinfer" / "models" / "tables.json"
     lines = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in tables["defaults"].items()]
     others = {k: v for k, v in tables.items() if k != "defaults"}

@@ -9,7 +9,8 @@ writes by itself, and how many parameters the class makes of it. Needs torch and
     reference/bin/python tests/tools/transformers_counts.py families.json llama falcon ...
     reference/bin/python tests/tools/transformers_counts.py counts.json --configs configs.json
 
-The second form counts configs of a file {name: config}.
+The second form counts configs of a file {name: config}; `--changed` counts each family with each
+key of its class changed alone, at four layers (tests/fixtures/configs/changed.json).
 """
 
 from __future__ import annotations
@@ -46,17 +47,52 @@ def read(config: dict[str, Any]) -> Any:
     return text if inside or type(found) not in MODEL_FOR_CAUSAL_LM_MAPPING else found
 
 
+VALUES: dict[type, Any] = {
+    bool: lambda v: (not v,),
+    int: lambda v: (2 * v or 4, v + 1, max(v // 2, 1), 4 * v),
+    float: lambda v: (2 * v or 0.5, v / 2),
+    type(None): lambda v: (64, True, 4),
+}
+
+
+def one_key_changed(name: str) -> dict[str, Any]:
+    """A class's own config at four layers, and what it counts with each key changed alone."""
+    cls = CONFIG_MAPPING[name]
+    usual = json.loads(cls().to_json_string(use_diff=False))
+    depth = next(n for n in ("num_hidden_layers", "n_layer", "n_layers") if n in usual)
+    base = json.loads(cls(**{depth: 4}).to_json_string(use_diff=False))
+    total, changes = count(cls(**{depth: 4})), {}
+    for key, value in base.items():
+        if key == depth or key not in cls.__init__.__code__.co_varnames:
+            continue
+        for new in VALUES.get(type(value), lambda v: ())(value):
+            try:
+                config = cls(**{depth: 4, key: new})
+                counted = count(config)
+            except Exception:
+                continue
+            written = json.loads(config.to_json_string(use_diff=False))
+            other = {k: v for k, v in written.items() if v != base.get(k)}
+            if key not in changes or changes[key][1] == total:
+                changes[key] = [other, counted]
+    return {"config": base, "total": total, "changes": changes}
+
+
 def main() -> None:
     """Write {name: {config, total}} or {name: {error}}."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("families", nargs="*")
     parser.add_argument("--configs", type=Path)
+    parser.add_argument("--changed", action="store_true")
     asked = parser.parse_args()
     configs = json.loads(asked.configs.read_text()) if asked.configs else {}
     found: dict[str, Any] = {}
     for name in [*asked.families, *configs]:
         try:
+            if asked.changed:
+                found[name] = one_key_changed(name)
+                continue
             config = read(configs[name]) if name in configs else CONFIG_MAPPING[name]()
             if name not in configs:
                 config = config.get_text_config(decoder=True)

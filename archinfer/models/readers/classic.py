@@ -121,7 +121,8 @@ def read_opt(keys: ConfigKeys) -> Reading:
     hidden, layers, vocab, heads, width = _sizes(keys)
     keys.only("word_embed_proj_dim", hidden)
     keys.only("do_layer_norm_before", True)
-    keys.ignore("_remove_final_layer_norm", "layerdrop")
+    keys.only("_remove_final_layer_norm", False)
+    keys.ignore("layerdrop")
     bias = keys.flag("enable_bias", default=True)
     vectors = 2 if keys.flag("layer_norm_elementwise_affine", default=True) else 0
     style = Style(norm_vectors=vectors, tied=True)
@@ -143,9 +144,9 @@ def read_mpt(keys: ConfigKeys) -> Reading:
         inner.only("qk_ln", False)
         inner.only("kv_n_heads", heads)
         inner.only("alibi", True)
-    ratio = keys.integer("expansion_ratio", default=4)
+    keys.only("expansion_ratio", 4)
     style = Style(tied=True)
-    blocks = _layers(layers, Attention(heads, heads, width), DenseMLP(ratio * hidden, 2), style)
+    blocks = _layers(layers, Attention(heads, heads, width), DenseMLP(4 * hidden, 2), style)
     return make_reading(keys, blocks, hidden, vocab, style)
 
 

@@ -116,6 +116,8 @@ def read_heads(keys: ConfigKeys, hidden: int, style: Style) -> tuple[int, int, i
 def read_attention(keys: ConfigKeys, hidden: int, style: Style) -> Attention:
     """The attention of a layer without window."""
     heads, kv, head_dim = read_heads(keys, hidden, style)
+    if style.whole_heads and heads * head_dim != hidden:
+        raise keys.refuse(f"{heads} heads of {head_dim} are not as wide as hidden_size {hidden}")
     qk_norm = style.qk_norm
     if style.qk_norm_key and not keys.flag(style.qk_norm_key, default=style.qk_norm_default):
         qk_norm = "none"

@@ -45,14 +45,13 @@ from archinfer.models.readers.style import Style
 
 def read_qwen_linear(keys: ConfigKeys) -> Reading:
     """Gated DeltaNet in most layers, gated attention in every fourth."""
-    style = Style(
-        qkv_bias="attention_bias", o_bias="attention_bias", qk_norm="head", shared_gate=True,
-        defaults={"head_dim": 256}, decoys=("sliding_window", "use_sliding_window"),
-    )  # fmt: skip
+    decoys = ("sliding_window", "use_sliding_window")
+    style = Style(qk_norm="head", shared_gate=True, defaults={"head_dim": 256}, decoys=decoys)
     return read_layers(keys, style, _gated_delta)
 
 
 def _gated_delta(keys: ConfigKeys, hidden: int, layers: int, style: Style) -> list[Mixer]:
+    keys.only("attention_bias", False)
     gated = keys.flag("attn_output_gate", default=True)
     attention = replace(read_attention(keys, hidden, style), gate="full" if gated else "none")
     delta = GatedDelta(
@@ -124,6 +123,7 @@ def read_nemotron_h(keys: ConfigKeys) -> Reading:
         matrices=2,
         defaults={"head_dim": 128, "num_key_value_heads": 8},
     )
+    keys.only("tie_word_embeddings", False)
     pattern = keys.raw("hybrid_override_pattern")
     names = keys.raw("layers_block_type", "layer_types")
     if isinstance(pattern, str):
@@ -296,6 +296,7 @@ def read_falcon_h1(keys: ConfigKeys) -> Reading:
     keys.ignore("mamba_norm_before_gate", "mamba_use_mlp", "mlp_expansion_factor")
     keys.ignore("ssm_multipliers", "mlp_multipliers", "attn_layer_indices", "time_step_limit")
     keys.only("projectors_bias", False)
+    keys.only("mamba_proj_bias", False)
     attention = read_attention(keys, hidden, style)
     mamba = replace(_mamba2(keys, hidden), gated_norm=keys.flag("mamba_rms_norm"))
     dense = DenseMLP(keys.integer("intermediate_size"), 3, keys.flag("mlp_bias"))

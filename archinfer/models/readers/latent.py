@@ -205,6 +205,7 @@ def read_kimi_linear(keys: ConfigKeys) -> Reading:
     style = Style()
     hidden, layers, vocab = read_core(keys, style)
     linear = keys.section("linear_attn_config")
+    keys.only("tie_word_embeddings", False)
     types = keys.names_list("layer_types", layers)
     if linear is not None:
         full = set(linear.whole_list("full_attn_layers") or [])

@@ -33,6 +33,7 @@ class Style:
         window_default, window_every: class defaults of `sliding_window` and n.
         gate: output gate of the attention.
         sinks: attention sinks.
+        whole_heads: all heads together are as wide as the hidden size.
         defaults: class defaults of keys that released files are known to leave out.
         decoys: keys that the family's code does not use.
         only: keys that the family's code is known with one value of; another is refused.
@@ -67,6 +68,7 @@ class Style:
     window_every: int = 0
     gate: Literal["none", "full", "head"] = "none"
     sinks: bool = False
+    whole_heads: bool = False
     defaults: dict[str, int] = field(default_factory=dict)
     decoys: tuple[str, ...] = ()
     only: dict[str, Any] = field(default_factory=dict)
