@@ -62,6 +62,7 @@ from archinfer.forward.evaluate import workload_of
 from archinfer.hardware.figures import SOFTWARE_TIMES, key_of
 from archinfer.hardware.profile import Hardware
 from archinfer.hardware.text import yaml_text
+from archinfer.models import catalogue
 from archinfer.models.shape import FloatArray
 from archinfer.physics.decode import decode_time
 from archinfer.physics.mapping import Placement
@@ -243,7 +244,7 @@ def block(chosen: Sequence[Case], index: Sequence[int], kv: str | None) -> Block
     """Cases of one model, machine, format and mapping of experts, as arrays."""
     one = chosen[0].row
     asked = serving.deployment(one)
-    workload, _ = workload_of(serving.model(one.model), asked.with_(kv=kv) if kv else asked)
+    workload, _ = workload_of(catalogue.load(one.model), asked.with_(kv=kv) if kv else asked)
 
     def column(of: Callable[[Case], float]) -> FloatArray:
         return np.array([of(c) for c in chosen], dtype=float)
@@ -261,7 +262,7 @@ def block(chosen: Sequence[Case], index: Sequence[int], kv: str | None) -> Block
     nodes = column(lambda c: c.row.nodes)
     whole = asked.layout.whole_experts if asked.layout else None
     mapping = Placement(np.asarray(workload.shape.layers, dtype=float), nodes, whole)
-    hardware = serving.machine(one.profile)
+    hardware = Hardware.load(one.profile)
     prior = {name: p.value for name, p in PRIORS.items()} | {FIRST: 0.0, DOUBLING: 0.0}
     without, slow = (
         decode_time(at(hardware, prior | {FIRST: s}), workload, mapping).reductions

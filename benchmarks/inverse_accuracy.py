@@ -206,7 +206,7 @@ def gpu_cases(models: Collection[str] | None) -> Iterator[Known]:
         if (name, profile, single) in taken:
             continue
         taken.add((name, profile, single))
-        hardware = with_fit(serving.machine(profile), fits[maker(name)])
+        hardware = with_fit(Hardware.load(profile), fits[maker(name)])
         rows = [c.row for c in own]
         evidence = observed(rows)
         row = first.row if single else next(
@@ -222,7 +222,7 @@ def gpu_cases(models: Collection[str] | None) -> Iterator[Known]:
             asked = asked.with_(context_tokens=first.context_tokens)
         group = "single users of GPUs" if single else "serving engines"
         label = "/".join((name, profile, row.engine, row.weights, str(row.nodes)))
-        yield Known(group, label, maker(name), serving.model(name).shape(), asked, evidence)
+        yield Known(group, label, maker(name), catalogue.load(name).shape(), asked, evidence)
 
 
 def wafer_cases(models: Collection[str] | None, profile: str = "wse-3") -> Iterator[Known]:

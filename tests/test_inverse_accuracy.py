@@ -39,7 +39,7 @@ def test_makers_are_left_out(bench: Any) -> None:
     assert [bench.maker(m) for m in ("Qwen3-32B", "gpt-oss-20b", "Mixtral-8x7B")] == [
         "alibaba", "openai", "mistral",
     ]  # fmt: skip
-    shape = bench.serving.model("gpt-oss-120b").shape()
+    shape = bench.catalogue.load("gpt-oss-120b").shape()
     whole = bench.fit_prior(
         bench.features(bench.catalogue.load(n).shape()) for n in bench.catalogue.names()
     )

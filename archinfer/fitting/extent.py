@@ -9,6 +9,7 @@ from archinfer.fitting import observations, serving
 from archinfer.fitting.cases import NODES_SPREAD
 from archinfer.forward.evaluate import workload_of
 from archinfer.hardware.profile import Hardware
+from archinfer.models.catalogue import load
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.memory import fewest_nodes
 
@@ -28,7 +29,7 @@ def extent(profile: str) -> Extent | None:
     """That of a shipped profile; None where no row of it names a public model."""
     rows = [(str(r.architecture), r.nodes, r.architecture_model) for r in observations.load()
             if r.profile == profile and r.architecture and r.fitted]  # fmt: skip
-    rows += [(r.model, r.nodes, partial(serving.model, r.model)) for r in serving.rows()
+    rows += [(r.model, r.nodes, partial(load, r.model)) for r in serving.rows()
              if r.profile == profile]  # fmt: skip
     hardware = Hardware.load(profile)
     found: dict[str, Extent] = {}

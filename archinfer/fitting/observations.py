@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -264,9 +264,13 @@ def read(path: str | os.PathLike[str]) -> list[Observation]:
 
 def load(path: str | os.PathLike[str] | None = None) -> list[Observation]:
     """The shipped rows; with a path the file's rows as well, which replace those of equal id."""
-    with resources.as_file(resources.files("archinfer") / "data" / "observations.yaml") as shipped:
-        rows = [replace(row, shipped=True) for row in read(shipped)]
-    return rows if path is None else combine(rows, read(path))
+    return list(_shipped()) if path is None else combine(_shipped(), read(path))
+
+
+@cache
+def _shipped() -> tuple[Observation, ...]:
+    with resources.as_file(resources.files("archinfer") / "data" / "observations.yaml") as path:
+        return tuple(replace(row, shipped=True) for row in read(path))
 
 
 def combine(rows: Iterable[Observation], more: Iterable[Observation]) -> list[Observation]:

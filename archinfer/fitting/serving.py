@@ -21,7 +21,6 @@ from archinfer import files
 from archinfer.errors import FileError
 from archinfer.forward.evaluate import evaluate
 from archinfer.hardware.profile import Hardware
-from archinfer.models.architecture import Architecture
 from archinfer.models.catalogue import load
 from archinfer.physics.decode import Z90, log_sd
 from archinfer.physics.deployment import Deployment
@@ -101,10 +100,11 @@ class ServingAccuracy(Record):
     users: tuple[Accuracy, ...]
 
 
-def rows() -> list[ServingRow]:
+@cache
+def rows() -> tuple[ServingRow, ...]:
     """The shipped configurations without drafts that mostly decoded."""
     with resources.as_file(resources.files("archinfer") / "data" / "serving.csv") as path:
-        return [row for _, row in table(path)]
+        return tuple(row for _, row in table(path))
 
 
 def table(path: str | os.PathLike[str]) -> list[tuple[int, ServingRow]]:
@@ -147,23 +147,11 @@ def _row(found: dict[str, str]) -> ServingRow:
     )
 
 
-@cache
-def machine(name: str) -> Hardware:
-    """A shipped profile, read once."""
-    return Hardware.load(name)
-
-
-@cache
-def model(name: str) -> Architecture:
-    """A model of the catalogue, read once."""
-    return load(name)
-
-
 def cache_format(weights: str, profile: str) -> str:
     """In what keys and values are cached: 8 bits where weights have 8 bits or fewer that products
     take as they are, as engines are told, else 16."""
     narrow = weights.startswith(("fp8", "nvfp4"))
-    native = weights == "mxfp4" and "fp4" in dict(machine(profile).peaks_flops)
+    native = weights == "mxfp4" and "fp4" in dict(Hardware.load(profile).peaks_flops)
     return "fp8" if narrow or native else "bf16"
 
 
@@ -184,7 +172,7 @@ def deployment(row: ServingRow) -> Deployment:
 
 def compared(row: ServingRow) -> Compared:
     """A configuration as the shipped profile predicts it."""
-    found = evaluate(model(row.model), machine(row.profile), deployment(row))
+    found = evaluate(load(row.model), Hardware.load(row.profile), deployment(row))
     first = found.first_token
     first_s = np.nan if first is None else float(first.under_load_s.p50)
     return Compared(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, Any
 
 import numpy as np
@@ -298,7 +299,7 @@ class Prediction(Record):
         found = (np.where(self.fits, v, np.nan) for v in speed)
         return Quantiles(*(float(v) if np.ndim(v) == 0 else v for v in found))
 
-    @property
+    @cached_property
     def speed(self) -> Quantiles:
         """Tokens/s of one user at 5, 50 and 95 % (`physics.served`); nan: no fit."""
         if self.speed_ is not None:
@@ -326,7 +327,7 @@ class Prediction(Record):
             return None
         return first_token(self.hardware, self.workload, self.mapping, self.plain_time)
 
-    @property
+    @cached_property
     def plain_speed(self) -> Quantiles:
         """The same without speculation."""
         if self.plain_speed_ is not None:

@@ -12,6 +12,7 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -179,7 +180,7 @@ class Hardware(Node):
         text = os.fspath(name_or_path)
         shipped = cls.names()
         if text in shipped:
-            return cls.read(profile_folder() / f"{text}.yaml")
+            return _shipped(text)
         separators = [s for s in (os.sep, os.altsep) if s]
         looks_like_path = any(s in text for s in separators) or text.endswith((".yaml", ".yml"))
         if looks_like_path or (text and os.path.exists(text)):
@@ -390,6 +391,11 @@ class Hardware(Node):
         """joint covariance of logarithms, if fitted"""
         names = self.covariance_names
         return Covariance(names, self.log_covariance) if names else None
+
+
+@cache
+def _shipped(name: str) -> Hardware:
+    return Hardware.read(profile_folder() / f"{name}.yaml")
 
 
 def profile_folder() -> Path:

@@ -177,6 +177,7 @@ def entry(name: str) -> Entry:
     return _records()[resolve(name)]
 
 
+@cache
 def load(name: str) -> Architecture:
     """The architecture of one model, read from its config.
 
