@@ -171,24 +171,25 @@ class FitModel:
         The rows of one model share its acceptance, which is summed over.
         """
 
-        def log_likelihood(case: Case, deviate: float) -> FloatArray:
-            log_p = self._log_likelihoods(theta, case, deviate)[1]
+        def log_likelihood(case: Case, at: FloatArray, deviate: Number = 0.0) -> FloatArray:
+            log_p = self._log_likelihoods(at, case, deviate)[1]
             return np.asarray(np.logaddexp.reduce(log_p, axis=1))
 
         out = 0.5 * np.sum(((theta - self.mean) / self.sd) ** 2, axis=1)
         together: dict[tuple[float, ...], list[Case]] = {}
         for case in cases:
             if case.row.speculative is False or case.row.accepted_tokens is not None:
-                out = out - log_likelihood(case, 0.0)
+                out = out - log_likelihood(case, theta)
             else:
                 together.setdefault(case.model_key, []).append(case)
         log_weights = np.log(_NORMAL_WEIGHTS / _NORMAL_WEIGHTS.sum())
+        # Every vector with every deviation of a model's acceptance, at once.
+        points = len(_NORMAL_POINTS)
+        at, deviate = np.tile(theta, (points, 1)), np.repeat(_NORMAL_POINTS, len(theta))[:, None]
         for own in together.values():
-            at_points = [
-                log_weight + sum(log_likelihood(case, float(deviate)) for case in own)
-                for deviate, log_weight in zip(_NORMAL_POINTS, log_weights, strict=True)
-            ]
-            out = out - np.logaddexp.reduce(at_points, axis=0)
+            each = np.sum([log_likelihood(case, at, deviate) for case in own], axis=0)
+            likely = log_weights[:, None] + each.reshape(points, -1)
+            out = out - np.logaddexp.reduce(likely, axis=0)
         return np.asarray(out)
 
     def fit(self, cases: Sequence[Case], start: FloatArray | None = None) -> Fit:
