@@ -177,13 +177,11 @@ class Hardware(Node):
             InputError: several names.
             FileError: a file that cannot be used, with line, key, found and expected.
         """
-        text = os.fspath(name_or_path)
-        shipped = cls.names()
+        text, shipped = os.fspath(name_or_path), cls.names()
         if text in shipped:
-            return _shipped(text)
-        separators = [s for s in (os.sep, os.altsep) if s]
-        looks_like_path = any(s in text for s in separators) or text.endswith((".yaml", ".yml"))
-        if looks_like_path or (text and os.path.exists(text)):
+            return _read_once(profile_folder() / f"{text}.yaml")
+        parts = any(s and s in text for s in (os.sep, os.altsep))
+        if parts or text.endswith((".yaml", ".yml")) or (text and os.path.exists(text)):
             return cls.read(text)
         if "," in text:
             raise InputError(
@@ -389,13 +387,10 @@ class Hardware(Node):
     @property
     def covariance(self) -> Covariance | None:
         """joint covariance of logarithms, if fitted"""
-        names = self.covariance_names
-        return Covariance(names, self.log_covariance) if names else None
+        return Covariance(n, self.log_covariance) if (n := self.covariance_names) else None
 
 
-@cache
-def _shipped(name: str) -> Hardware:
-    return Hardware.read(profile_folder() / f"{name}.yaml")
+_read_once = cache(Hardware.read)
 
 
 def profile_folder() -> Path:
