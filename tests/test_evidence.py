@@ -323,6 +323,14 @@ class TestCommands:
         told = run(capsys, "solve", "--nodes", "88", *options).out
         assert "What each observation taught" in told and "tokens a pass " in told
         assert "What to measure next" in told
+        assert "with 1 more observation, on 88" in told and "bits taught (nodes, evidence)" in told
+        assert "Ranges by the first speed and exact facts alone" in told
+
+    def test_widths_now_are_those_of_the_last_step(self) -> None:
+        last = several().steps[-1]
+        for one in several().what_would_narrow:
+            ends = getattr(last, one.quantity)
+            assert one.width_now == pytest.approx(ends.p95 / ends.p05, rel=1e-9)
 
     def test_lint(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         path = tmp_path / "e.yaml"

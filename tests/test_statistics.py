@@ -60,3 +60,6 @@ def test_settled_digits_are_those_of_the_standard_error() -> None:
     assert found == pytest.approx([10.0])
     few = settled(values[::100] + 0.4, np.full(100, 1e-2), (0.5,))
     assert few == pytest.approx([10.5])
+    assert settled(np.array([1.0, 100.0]), np.full(2, 0.5), (0.2, 0.95)) == pytest.approx(
+        [1.0, 100.0]
+    )

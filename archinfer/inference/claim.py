@@ -33,7 +33,9 @@ TELLING = 2.0
 NEAREST = 3
 """Real models that are named."""
 
-By: TypeAlias = Annotated[str, As(Literal["physics", "habits", "nodes", "speed", "nothing"])]
+By: TypeAlias = Annotated[
+    str, As(Literal["physics", "habits", "nodes", "speed", "evidence", "nothing"])
+]
 
 
 Regions: TypeAlias = tuple[tuple[By, Region], ...]
@@ -102,17 +104,20 @@ def limits_of(claimed: Mapping[str, Range]) -> dict[str, Range]:
     return found
 
 
-def examine(posterior: Posterior, claimed: Mapping[str, Range]) -> Claim:
+def examine(
+    posterior: Posterior, claimed: Mapping[str, Range], region: Region | None = None
+) -> Claim:
     """Hold a claim against the posterior, the exact region and the models of the catalogue.
 
     Args:
         posterior: of the question, with an observed speed.
         claimed: of total, active, layers what is claimed, as (low, high).
+        region: of the same question, where it is known.
     """
     limits = limits_of(claimed)
     question = posterior.question
     regions: Regions = (
-        ("habits", solve(question)),
+        ("habits", solve(question) if region is None else region),
         ("physics", solve(question.with_(habits=None))),
     )
     alone = [_part(posterior, regions, {name: ends}) for name, ends in limits.items()]
@@ -150,7 +155,10 @@ def _part(posterior: Posterior, regions: Regions, limits: Mapping[str, Range]) -
     assert posterior.prior is not None and posterior.with_nodes is not None
     levels = (posterior.prior, posterior.with_nodes, (posterior.draws, posterior.weights))
     before, with_nodes, now = (float(w @ _inside(draws, limits)) for draws, w in levels)
-    gains = {"nodes": (before, with_nodes), "speed": (with_nodes, now)}
+    gains: dict[By, tuple[float, float]] = {
+        "nodes": (before, with_nodes),
+        posterior.told_by: (with_nodes, now),
+    }
     carried = hard[0] or _strongest({by: (new, old) for by, (old, new) in gains.items()})
     refuted = hard[1] or _strongest(gains)
     return Part(_text(limits), now, carried, refuted)

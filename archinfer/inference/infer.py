@@ -66,7 +66,7 @@ TAIL = 1e-3
 """Probability of a speed as extreme as the observed one, given the nodes, below which the answer
 carries a warning: it then rests on the tails of the prior."""
 
-ENOUGH_ESS = {"one": 6000.0, "several": 3000.0}
+ENOUGH_ESS = {"one": 6000.0, "several": 5000.0}
 """Effective sample size with one piece of evidence and with several, whose draws take longer:
 quantiles at 5 and 95 % then move by 1 to 3 % from seed to seed."""
 

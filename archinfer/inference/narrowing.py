@@ -8,7 +8,7 @@ assumption on how the two depend on each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -129,8 +129,13 @@ SAME = {"total": "total_params", "active": "active_params", "layers": "layers", 
 """Facts that are quantities themselves."""
 
 
-def what_would_narrow(draw: Draw) -> tuple[Narrowing, ...]:
-    """For each quantity what would narrow it, most narrowing first."""
+def what_would_narrow(draw: Draw, now: Mapping[str, float]) -> tuple[Narrowing, ...]:
+    """For each quantity what would narrow it, most narrowing first.
+
+    Args:
+        draw: of the posterior.
+        now: p95 / p05 of each quantity, as the posterior says it.
+    """
     rng = np.random.default_rng(0)
     pieces = list(candidates(draw))
     weighed = {
@@ -140,12 +145,10 @@ def what_would_narrow(draw: Draw) -> tuple[Narrowing, ...]:
     for name, column in (("weight format", "weights"), ("attention kind", "attention")):
         weighed[name] = ("release notes", None, _classes(getattr(draw.batch, column)))
     found = []
-    equal = np.full(len(draw.z), 1.0 / len(draw.z))
     for quantity in QUANTITIES:
         values = np.log(getattr(draw.batch, quantity))
-        now = float(_widths(values, equal[None])[0])
         after = [
-            Narrowing(fact, how, quantity, float(np.exp(now)), float(np.exp(shares @ widths)))
+            Narrowing(fact, how, quantity, now[quantity], float(np.exp(shares @ widths)))
             for fact, (how, same, (shares, weights)) in weighed.items()
             if same != quantity and len(shares) > 1
             for widths in (_widths(values, weights),)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from archinfer.inference.statistics import (
     quantiles,
     settled,
 )
-from archinfer.inference.steps import Step, Taught, taught
+from archinfer.inference.steps import Step, Taught, taught, whole_outward
 from archinfer.models.shape import FloatArray
 from archinfer.record import As, Nullable, Record
 from archinfer.solver.question import Question
@@ -61,7 +62,9 @@ class Marginal(Record):
     nodes_bits: float
     """what the number of nodes alone taught"""
     speed_bits: float
-    """what the speed taught once the nodes are known"""
+    """what the speed, or all evidence, taught once the nodes are known"""
+    told_by: str
+    """which taught more: nodes, speed, or evidence where that is several pieces"""
     identified: bool
     """enough was learnt to speak of a result"""
     given: bool
@@ -134,8 +137,8 @@ class Posterior(Record):
     """The same with the evidence of the nodes."""
     predictive: ExpectedSpeed | None = None
     speed_bits: Nullable = 0.0
-    """what the speed taught about all quantities and nuisances at once, in bits beyond the number
-    of nodes; at least what it taught about any one of them"""
+    """what the speed, or all evidence, taught about all quantities and nuisances at once, in bits
+    beyond the number of nodes; at least what it taught about any one of them"""
     others: Callable[[], tuple[Alternative, ...]] | None = None
     """Draws `alternatives`, which takes longer than the posterior itself."""
     pieces: tuple[Piece, ...] = ()
@@ -144,7 +147,7 @@ class Posterior(Record):
     """pieces of evidence that all others speak against, the worst first"""
     placed: Placed | None = None
     """The mean coordinates of weighted draws, deployed."""
-    narrow: Callable[[], tuple[Narrowing, ...]] | None = None
+    narrow: Callable[[MappingOf[str, float]], tuple[Narrowing, ...]] | None = None
     """Draws `what_would_narrow`."""
     steps: tuple[Step, ...] = ()
     """prior, nodes, and the posterior after each piece of evidence in turn"""
@@ -159,7 +162,13 @@ class Posterior(Record):
     @cached_property
     def what_would_narrow(self) -> tuple[Narrowing, ...]:
         """by how much further facts would narrow each quantity, by drawing them"""
-        return () if self.narrow is None else self.narrow()
+        now = {name: m.p95 / m.p05 for name, m in self.marginals.items()}
+        return () if self.narrow is None else self.narrow(now)
+
+    @property
+    def told_by(self) -> Literal["speed", "evidence"]:
+        """What was observed, in a word."""
+        return "speed" if len(self.pieces) < 2 else "evidence"
 
     @property
     def evidence(self) -> tuple[Taught, ...]:
@@ -185,7 +194,8 @@ class Posterior(Record):
         Layers and nodes are whole: the lower ones are rounded down and the upper ones up, so
         that an interval holds the numbers at its ends.
         """
-        return _outward(quantity, quantiles(*self.density(quantity), at), at)
+        found = quantiles(*self.density(quantity), at)
+        return np.array(whole_outward(quantity, found, at))
 
     @cached_property
     def marginals(self) -> dict[str, Marginal]:
@@ -268,7 +278,8 @@ class Posterior(Record):
 
         middle = of(self.with_nodes)
         first = of(self.prior)
-        bits = information_bits(posterior, first)
+        bits, by_nodes = (information_bits(level, first) for level in (posterior, middle))
+        told = information_bits(posterior, middle)
         asked = {
             "total_params": self.question.total,
             "active_params": self.question.active,
@@ -276,7 +287,7 @@ class Posterior(Record):
         }.get(quantity, (0.0, np.inf))
         fewest, most = self.question.nodes
         nodes_given = quantity == "nodes" and self.question.nodes_known and fewest == most
-        ends = Levels(*map(float, _outward(quantity, settled(*posterior, LEVELS), LEVELS)))
+        ends = Levels(*whole_outward(quantity, settled(*posterior, LEVELS), LEVELS))
         return Marginal(
             ends.p05,
             ends.p25,
@@ -284,8 +295,9 @@ class Posterior(Record):
             ends.p75,
             ends.p95,
             information_bits=bits,
-            nodes_bits=information_bits(middle, first),
-            speed_bits=information_bits(posterior, middle),
+            nodes_bits=by_nodes,
+            speed_bits=told,
+            told_by=self.told_by if told >= by_nodes else "nodes",
             identified=bits >= IDENTIFIED_BITS,
             given=asked != (0.0, np.inf) or nodes_given,
         )
@@ -354,14 +366,6 @@ class Posterior(Record):
     ) -> Annotated[dict[str, tuple[FactValue, ...]], As(dict[str, list[FactValue]] | None)]:
         """what else would narrow each quantity, most narrowing first"""
         return value_of_facts(self.draws, self.weights, self.ess) if self.possible else {}
-
-
-def _outward(quantity: str, found: FloatArray, at: tuple[float, ...]) -> FloatArray:
-    if quantity not in ("layers", "nodes"):
-        return found
-    level = np.asarray(at)
-    outward = np.where(level < 0.5, np.floor(found), np.ceil(found))
-    return np.asarray(np.where(level == 0.5, np.round(found), outward))
 
 
 def _fullest(draws: Batch) -> FloatArray:

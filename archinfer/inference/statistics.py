@@ -133,11 +133,9 @@ def _rounded(value: float, unit: float) -> float:
     if value == 0.0:
         return value
     lead = np.floor(np.log10(abs(value)))
-    for power in range(int(lead) - 2, int(lead) + 1):
-        for step in (1.0, 2.0, 5.0):
-            if unit <= step * 10.0**power:
-                return float(np.round(value / (step * 10.0**power)) * step * 10.0**power)
-    return float(np.round(value / 10.0**lead) * 10.0**lead)
+    units = [step * 10.0 ** (lead - k) for k in (2, 1) for step in (1.0, 2.0, 5.0)]
+    least = next((u for u in units if u >= unit), 10.0**lead)
+    return float(np.round(value / least) * least)
 
 
 def equal_mass_edges(values: FloatArray, weights: FloatArray, bins: int) -> FloatArray:

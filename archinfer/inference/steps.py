@@ -50,6 +50,18 @@ class Step(Record):
     nodes: Quantiles
 
 
+ENDS = (0.05, 0.5, 0.95)
+
+
+def whole_outward(quantity: str, found: FloatArray, at: tuple[float, ...]) -> list[float]:
+    """Quantiles; of whole numbers the lower ones rounded down and the upper ones up."""
+    if quantity in ("layers", "nodes"):
+        level = np.asarray(at)
+        ends = np.where(level < 0.5, np.floor(found), np.ceil(found))
+        found = np.where(level == 0.5, np.round(found), ends)
+    return [float(v) for v in found]
+
+
 def steps(pieces: Sequence[Piece], levels: Sequence[Level]) -> tuple[Step, ...]:
     """One step for the prior, one for the nodes, and one for each piece.
 
@@ -64,7 +76,7 @@ def steps(pieces: Sequence[Piece], levels: Sequence[Level]) -> tuple[Step, ...]:
     found = []
     for name, taught, (batch, weights, _) in zip(names, each, levels, strict=True):
         ranges = {
-            q: Quantiles(*map(float, settled(getattr(batch, q), weights, (0.05, 0.5, 0.95))))
+            q: Quantiles(*whole_outward(q, settled(getattr(batch, q), weights, ENDS), ENDS))
             for q in QUANTITIES
         }
         found.append(Step(name, taught, **ranges))

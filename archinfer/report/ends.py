@@ -63,9 +63,8 @@ def identified_words(marginal: Marginal) -> str:
     if not marginal.identified:
         return "not identified"
     width = marginal.p95 / marginal.p05
-    by = "nodes" if marginal.nodes_bits > marginal.speed_bits else "speed"
     how = "pinned" if width < PINNED else "narrowed" if width < NARROWED else "identified"
-    return f"{how} within x {plain_number(width, 2)} by the {by}"
+    return f"{how} within x {plain_number(width, 2)} by the {marginal.told_by}"
 
 
 CAPTION = "Ranges are exact: each end is where the constraint beside it stops holding"

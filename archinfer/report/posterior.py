@@ -19,16 +19,16 @@ from archinfer.words import QUANTITIES_IN_USE, SIZES, compact, counted, percent,
 
 FACTS_SHOWN = 2
 FULL = doc.EXPLAIN | doc.PAGE | doc.MARKDOWN
-TITLE = "Probabilities over models like those built today, and bits taught (nodes, speed)"
+TITLE = "Probabilities over models like those built today, and bits taught (nodes, {})"
 FACTS_TITLE = "Which fact would narrow it (90 % interval as a factor, now and expected then)"
 COMPARISON_TITLE = "Against models whose shape is known"
 READING = (
     "Dashed: before, models like the open ones of today on any number of nodes. Blue area: "
-    "what the number of nodes and the speed leave, with its median and 90 % interval above. "
+    "what nodes and observations leave, with its median and 90 % interval above. "
     "Where both look alike, the observation taught nothing."
 )
 HEADINGS = (
-    "", "5 %", "25 %", "50 %", "75 %", "95 %", "bits", "nodes", "speed", "verdict",
+    "", "5 %", "25 %", "50 %", "75 %", "95 %", "bits", "nodes", "{}", "verdict",
 )  # fmt: skip
 MODES_TITLE = "By layers in the fullest {}: probability, and 90 % ranges within"
 MODES_HEADINGS = ("", "probability", *(SIZES.get(q, QUANTITIES_IN_USE[q]) for q in QUANTITIES))
@@ -66,9 +66,17 @@ def blocks(posterior: Posterior, comparisons: Sequence[Comparison]) -> Iterator[
 
 
 def _found(posterior: Posterior) -> Iterator[doc.Block]:
-    drop: Sequence[str] = ("25 %", "75 %", "nodes", "speed", "bits")
+    told = posterior.told_by
+    drop: Sequence[str] = ("25 %", "75 %", "nodes", told, "bits")
+    headings = [heading.format(told) for heading in HEADINGS]
     yield doc.Table(
-        TITLE, HEADINGS, _rows(posterior), "prrrrrrrrl", doc.ALL, titled=doc.ALL, drop=drop
+        TITLE.format(told),
+        headings,
+        _rows(posterior),
+        "prrrrrrrrl",
+        doc.ALL,
+        titled=doc.ALL,
+        drop=drop,
     )
     if len(posterior.modes) > 1:
         title = MODES_TITLE.format(posterior.question.hardware.node)
@@ -269,7 +277,7 @@ def bits_text(posterior: Posterior) -> str:
         "Bits: what the evidence taught about a quantity beyond the prior. One halves what is "
         "plausible; with less than one a quantity is not identified. The quantities depend on "
         "each other, so their bits do not add up; about everything at once, speculation, formats "
-        f"and users included, the speed taught {posterior.speed_bits:.1f}."
+        f"and users included, the {posterior.told_by} taught {posterior.speed_bits:.1f}."
     )
 
 

@@ -49,7 +49,7 @@ def _panel(posterior: Posterior, name: str, m: Marginal, legend: bool) -> chart.
         f"{quantity}: {words}",
         f"90 % between {compact(m.p05)} and {compact(m.p95)}, median {compact(m.p50)}; "
         f"{m.information_bits:.1f} bits learnt, {m.nodes_bits:.1f} from the nodes and "
-        f"{m.speed_bits:.1f} from the speed: {words}.",
+        f"{m.speed_bits:.1f} from the {posterior.told_by}: {words}.",
         chart.Axis(quantity, float(edges[0]), float(edges[-1])),
         chart.Axis("probability per bin in %", 0.0, (165 if legend else 115) * peak, log=False),
         marks,

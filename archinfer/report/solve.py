@@ -35,8 +35,9 @@ MORE = "--explain adds formats, sensitivity, a map, constraints, sources of figu
 QUANTITIES = NAMES | {"nodes": "nodes there"}
 
 
-def headline(question: Question) -> str:
+def headline(answer: Answer) -> str:
     """The question in one sentence."""
+    question = answer.question
     low, high = question.nodes
     node = f"{question.hardware.name} {question.hardware.node}"
     where = counted(high, node) if low == high else f"{low:,} to {counted(high, node)}"
@@ -46,6 +47,9 @@ def headline(question: Question) -> str:
     asked = f"{speed} observed" if question.observed else f"at least {speed} for one user"
     if question.ceiling:
         asked = f"at most {speed}, as announced,"
+    more = len(answer.evidence) - 1
+    if more > 0:
+        asked += f", with {counted(more, 'more observation')},"
     return f"Which models fit {asked} on {where}?"
 
 
@@ -133,14 +137,14 @@ def chart(answer: Answer) -> Chart:
     if posterior is not None and posterior.possible:
         rows.append(posterior_panels(posterior))
     source = caption(answer.question.hardware)
-    return Chart(headline(answer.question), tuple(rows), source, (1.2, 1.0))
+    return Chart(headline(answer), tuple(rows), source, (1.2, 1.0))
 
 
 def document(answer: Answer) -> doc.Document:
     """What `archinfer solve` found."""
     assumed = doc.Paragraph(assumptions(answer), where=doc.ALL)
     parts = _feasible(answer) if answer.feasible else _infeasible(answer)
-    title = headline(answer.question)
+    title = headline(answer)
     first, *rest = parts
     claim = [] if answer.claim is None else [tested(answer.claim)]
     blocks = [first, *claim, assumed, *rest, *_sources(answer)]
@@ -232,9 +236,20 @@ def _ranges(answer: Answer) -> Iterator[doc.Block]:
         (QUANTITIES[name], compact(i.low.value), i.low.by, compact(i.high.value), i.high.by)
         for name, i in answer.ranges.items()
     ]
-    title, headings = "Ranges, and what draws each end", ("low", "bound by", "high", "bound by")
+    title, headings = (
+        f"{_ranges_of(answer)}, and what draws each end",
+        ("low", "bound by", "high", "bound by"),
+    )
     for first, where in (("", doc.SCREEN), ("quantity", doc.MARKDOWN)):
         yield doc.Table(title, (first, *headings), rows, "prwrw", where)
+
+
+def _ranges_of(answer: Answer) -> str:
+    """What the ranges rest on, where more is known than they can hold."""
+    posterior = answer.posterior
+    if posterior is None or posterior.told_by == "speed":
+        return "Ranges"
+    return "Ranges by the first speed and exact facts alone"
 
 
 def _by_weights(answer: Answer) -> doc.Table:
@@ -313,9 +328,10 @@ def _hidden(answer: Answer) -> Iterator[doc.Block]:
     if not read or high == low:
         return
     bits = " and ".join(f"{marginals[q].speed_bits:.1f} bits of the {NAMES[q]}" for q in read)
+    told = posterior.told_by if posterior is not None else "speed"
     yield doc.Paragraph(
         f"If all else were known, the speed would tell the "
-        f"{listed([NAMES[q] for q in read])}. It is not: the speed taught only {bits}, "
+        f"{listed([NAMES[q] for q in read])}. It is not: the {told} taught only {bits}, "
         "because the unknown gain of speculative decoding changes it as much.",
         where=doc.PAGE,
     )

@@ -23,6 +23,8 @@ def verdict(answer: Answer) -> doc.Lead:
     lines = _target(answer)
     if posterior is not None and posterior.possible:
         lines = _observed(answer, posterior)
+    elif posterior is not None and len(posterior.pieces) > 1:
+        lines = iter([("Together", "no model explains all that was observed")])
     return doc.Lead([], [*_claimed(answer), *lines], doc.ALL)
 
 
@@ -104,23 +106,24 @@ def _observed(answer: Answer, posterior: Posterior) -> Iterator[tuple[str, str]]
     sizes = {n: m for n, m in posterior.marginals.items() if n in SIZES}
     ranges = [f"{SIZES[n]} {compact(m.p05)} to {compact(m.p95)}" for n, m in sizes.items()]
     yield "With 90 %", ", ".join(ranges)
-    yield "Told", _told(sizes, posterior.speed_bits, node)
+    yield "Told", _told(sizes, posterior, node)
     factors = [f"{math.sqrt(m.p95 / m.p05):.2g} ({SIZES[n]})" for n, m in sizes.items()]
     yield "How sure", f"90 % within x {', '.join(factors)} of the middle"
 
 
-def _told(sizes: dict[str, Marginal], bits: float, node: str) -> str:
+def _told(sizes: dict[str, Marginal], posterior: Posterior, node: str) -> str:
     """Which evidence identifies which quantity."""
-    by: dict[str, list[str]] = {f"by the {node}s": [], "by the speed": [], "not": []}
+    told, bits = f"the {posterior.told_by}", posterior.speed_bits
+    by: dict[str, list[str]] = {f"by the {node}s": [], f"by {told}": [], "not": []}
     for name, m in sizes.items():
         if not m.given:
-            kind = "by the speed" if m.speed_bits >= m.nodes_bits else f"by the {node}s"
+            kind = f"by the {node}s" if m.told_by == "nodes" else f"by {told}"
             by[kind if m.identified else "not"].append(SIZES[name])
     parts = [f"{kind} {listed(names)}" for kind, names in by.items() if names]
     if len(parts) == 1 and by["not"]:
-        return f"none of {listed(by['not'])} is identified; the speed adds {bits:.1f} bits"
-    if not by["by the speed"]:
-        parts.append(f"the speed adds {bits:.1f} bits")
+        return f"none of {listed(by['not'])} is identified; {told} adds {bits:.1f} bits"
+    if not by[f"by {told}"]:
+        parts.append(f"{told} adds {bits:.1f} bits")
     return "; ".join(parts)
 
 
