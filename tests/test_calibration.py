@@ -657,6 +657,9 @@ def test_a_wrong_speed_is_not_found() -> None:
 def test_drawn_models_have_any_vocabulary_and_head_and_whole_sizes() -> None:
     configs = list(itertools.islice(blind.drawn(np.random.default_rng(0)), 40))
     assert [c.tie_word_embeddings for c in configs] == [False, True] * 20
+    mixtures = [c for c in configs if c.experts]
+    assert 20 <= len(mixtures) <= 26 and {c.tie_word_embeddings for c in mixtures} == {False, True}
+    assert all(float(c.shape().total_params) < 1.1 * blind.MIXTURES["total"][1] for c in mixtures)
     rows = np.array([c.vocab_size for c in configs])
     assert blind.VOCABULARIES[0] <= rows.min() < 1e4 < 1e5 < rows.max() <= blind.VOCABULARIES[1]
     assert all(c.head_dim == blind.HEAD and c.heads % c.kv_heads == 0 for c in configs)

@@ -761,13 +761,31 @@ UNKNOWN = {
     [
         ("kv_channels", 32), ("multi_query", True), ("use_glu", False),
         ("norm_type", "layer_norm"), ("position_embedding_type", "learned"),
-        ("post_norm", True), ("attention_pattern", "LLG"),
+        ("post_norm", True), ("attention_pattern", "LLG"), ("lambda_std_dev", 0.1),
     ],
 )  # fmt: skip
 def test_keys_that_change_counts_stop_an_unknown_family(key: str, value: object) -> None:
     assert from_config(UNKNOWN).parameters().total == 86_848
     with pytest.raises(InputError, match=f"key {key} = .* changes the count"):
         from_config(UNKNOWN | {key: value})
+
+
+@pytest.mark.parametrize("name", ["axk1", "beam"])
+def test_a_class_that_counts_otherwise_than_its_keys_say_is_not_guessed(name: str) -> None:
+    with pytest.raises(InputError, match=f"{name}' is not known.* counts otherwise than its keys"):
+        from_config(UNKNOWN | {"model_type": name})
+
+
+@pytest.mark.parametrize(("name", "key"), [("glm-5", "mlp_bias"), ("deepseek-v3.2", "mlp_bias")])
+def test_a_key_that_the_class_never_reads_is_no_obstacle(name: str, key: str) -> None:
+    assert read(name, **{key: True}).parameters() == read(name).parameters()
+
+
+@pytest.mark.parametrize("value", ["8", [8], {"a": 1}, True, 1.5])
+def test_experts_of_the_wrong_type_are_refused(value: object) -> None:
+    experts = {"model_type": "olmoe", "num_experts": value, "num_experts_per_tok": 2}
+    with pytest.raises(InputError, match="num_experts"):
+        from_config(UNKNOWN | experts)
 
 
 def test_a_missing_tie_follows_the_library_that_wrote_the_file() -> None:

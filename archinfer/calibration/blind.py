@@ -2,7 +2,8 @@
 
 Models are drawn from the solver's own prior given an active size that runs here, with any
 vocabulary and head, built with random weights and timed; `solve` and `infer` see the speed, the
-context, the format and the host's profile, nothing else.
+context, the format and the host's profile, and of a mixture of experts that it is one: at this
+size the prior has hardly any.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ from archinfer.inference.batch import Batch
 from archinfer.inference.infer import infer
 from archinfer.inference.posterior import Posterior
 from archinfer.inference.statistics import quantiles
-from archinfer.models.family import COUNTED_KINDS, FamilyRules
+from archinfer.models.family import COUNTED_KINDS, FamilyRules, Habits
 from archinfer.record import As, Nullable, Record
 from archinfer.solver.question import Question
 from archinfer.solver.region import Region, solve
@@ -43,6 +44,8 @@ QUANTITIES = ("total_params", "active_params", "layers")
 ACTIVE = 5e6, 50e6
 """Active parameters of the models: a step of the largest takes some 10 ms. What they have beside
 is the prior's, as far as memory goes."""
+MIXTURES: dict[str, Any] = {"habits": Habits(sparsity=(1.5, 32.0)), "total": (5e6, 200e6)}
+"""What is known of every second model: a mixture, of not more parameters than a moment builds."""
 VOCABULARIES = 2048.0, 262_144.0
 """Rows of their heads, from those of toys to the largest of the catalogue."""
 HEAD = 128
@@ -182,8 +185,9 @@ class BlindTest(Record):
         vocabularies = " to ".join(f"{v:,.0f}" for v in VOCABULARIES)
         return (
             f"models as the solver's prior has them between {ACTIVE[0] / 1e6:g}M and "
-            f"{ACTIVE[1] / 1e6:g}M active parameters, grouped or multi-query attention with heads "
-            f"of {HEAD}; vocabularies log-uniform from {vocabularies}, every second head tied; "
+            f"{ACTIVE[1] / 1e6:g}M active parameters, every second a mixture, said to be one of at "
+            f"most {MIXTURES['total'][1] / 1e6:g}M; grouped or multi-query attention with heads of "
+            f"{HEAD}; vocabularies log-uniform from {vocabularies}, every second head tied; "
             f"float32, context {CONTEXT}"
         )
 
@@ -276,8 +280,8 @@ def _groups(points: Sequence[Point], room: float) -> list[list[Point]]:
     return groups
 
 
-def question_for(hardware: Hardware, tokens_per_s: float) -> Question:
-    """What is asked: only the machine, its speed, the context and the format."""
+def question_for(hardware: Hardware, tokens_per_s: float, mixture: bool) -> Question:
+    """What is asked: the machine, its speed, the context, the format; `MIXTURES` of a mixture."""
     return Question(
         hardware=hardware,
         nodes=(1, 1),
@@ -288,16 +292,19 @@ def question_for(hardware: Hardware, tokens_per_s: float) -> Question:
         weights=("fp32",),
         kv="fp32",
         speculation=(1.0, 1.0),
-    )
+    ).with_(**(MIXTURES if mixture else {}))
 
 
 def drawn(rng: np.random.Generator) -> Iterator[MoEConfig]:
-    """Models of the prior within SIZES, for ever; of any vocabulary and head."""
+    """Models of the prior within ACTIVE, for ever; of any vocabulary and head, every second a
+    mixture."""
     host = profile_hardware(profile_data(Host.here("", 1.0, 1.0)))
-    for tied in itertools.cycle((False, True)):
+    for tied, mixture in itertools.cycle(
+        ((False, False), (True, True), (False, True), (True, False))
+    ):
         low, high = np.log(VOCABULARIES)
         rules = FamilyRules(vocab_size=float(np.exp(rng.uniform(low, high))), tied=tied)
-        asked = question_for(host, 1.0).with_(
+        asked = question_for(host, 1.0, mixture).with_(
             observed=False,
             rules=rules,
             tables_known=frozenset(("vocabulary", "tied")),
@@ -345,7 +352,7 @@ def whole(one: Batch, kind: str, rules: FamilyRules) -> MoEConfig:
 
 def ask(hardware: Hardware, config: MoEConfig, tokens_per_s: float) -> BlindModel:
     """Hand a speed to the solver and to the posterior, and hold the truth beside the answers."""
-    question = question_for(hardware, tokens_per_s)
+    question = question_for(hardware, tokens_per_s, config.experts > 0)
     posterior = infer(
         question, concurrency=(1.0, 1.0), read_context=(float(CONTEXT), float(CONTEXT))
     )

@@ -42,7 +42,7 @@ from archinfer.record import Record
 
 BUILD_S = 3.0
 """Building the models of a run, about."""
-GROUP_CASES = 10
+GROUP_CASES = 4
 """Models of the blind test that are timed together, about."""
 ROUTING_BATCHES = (2, 4, 8, 16, 32)
 BANDWIDTH_CONTEXT = 64

@@ -16,7 +16,7 @@ from archinfer.models.quantmethods import Recipe
 from archinfer.models.readers import FAMILIES, SAME_AS, Reading, generic
 from archinfer.models.readers.style import family_of_class
 from archinfer.models.storage import store
-from archinfer.models.tables import not_a_decoder, unused_keys
+from archinfer.models.tables import is_unlike, not_a_decoder, unused_keys
 
 _TEXT_SECTIONS = ("text_config", "llm_config", "language_config", "thinker_config")
 
@@ -90,6 +90,8 @@ def _family(config: Mapping[str, Any], keys: ConfigKeys) -> str | None:
 
 def _unlike_llama(keys: ConfigKeys) -> str | None:
     """Why the generic keys would not suffice: LayerNorms or ungated feed-forwards are likely."""
+    if is_unlike(keys.text("model_type")):
+        return "its class counts otherwise than its keys say"
     for key in ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"):
         if keys.has(key) and not keys.has("rms_norm_eps"):
             return f"{key} does not say whether its norms have biases"

@@ -56,7 +56,12 @@ def class_constants(family: str) -> dict[str, int]:
 
 def unused_keys(family: str) -> tuple[str, ...]:
     """Keys of a family's class that its code never reads."""
-    return tuple(_tables().get("unused", {}).get(family, ()))
+    return tuple(_tables()["unused"].get(family, ()))
+
+
+def is_unlike(model_type: str) -> bool:
+    """Whether the class of an unknown family counts otherwise than by the generic keys."""
+    return model_type in _tables()["unlike"]
 
 
 def not_a_decoder(model_type: str) -> str:

@@ -89,7 +89,7 @@ def unused(name: str) -> list[str]:
     module = sys.modules[MODEL_FOR_CAUSAL_LM_MAPPING[cls].__module__]
     text = Path(str(module.__file__)).read_text()
     values = json.loads(cls().to_json_string(use_diff=False))
-    keys = [k for k in values if may_be_size(k) and not re.search(rf"config\.{k}\\b", text)]
+    keys = [k for k in values if may_be_size(k) and not re.search(rf"config\.{k}\b", text)]
     first = next(({n: 4} for n in DEPTHS if n in values), {})
     found = []
     for key in keys:
@@ -99,6 +99,25 @@ def unused(name: str) -> list[str]:
                 counts |= {count(cls(**first)), count(cls(**first | {key: value}))}
         if len(counts) == 1 and key not in DEPTHS:
             found.append(key)
+    return found
+
+
+def unlike() -> list[str]:
+    """Families that archinfer does not know and whose classes the generic keys do not count."""
+    from archinfer.errors import InputError
+    from archinfer.models.huggingface import from_config, known_families
+
+    found = []
+    for name in sorted({*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES} - {*known_families()}):
+        with contextlib.suppress(Exception):
+            config = CONFIG_MAPPING[name]()
+            written = json.loads(config.to_json_string(use_diff=False))
+            if config.get_text_config(decoder=True) is not config or "vision_config" in written:
+                continue
+            total = count(config)
+            with contextlib.suppress(InputError):
+                if from_config(written).parameters().total != total:
+                    found.append(name)
     return found
 
 
@@ -140,6 +159,7 @@ def main() -> None:
         "defaults": {k: v for k, v in defaults().items() if k in known_families()},
         "constants": {},
         "unused": {},
+        "unlike": unlike(),
     }
     for name, found in tables["defaults"].items():
         with contextlib.suppress(Exception):

@@ -2,7 +2,7 @@
 
 Two steps, since the library lives in an environment of its own (see transformers_counts.py):
 
-    python tests/tools/mutated_configs.py write mutated.json 2000   (or: drops)
+    python tests/tools/mutated_configs.py write mutated.json 2000 [SEED]   (or: drops)
     reference/bin/python tests/tools/transformers_counts.py counts.json --configs mutated.json
     python tests/tools/mutated_configs.py compare counts.json
 
@@ -147,7 +147,8 @@ def compare(path: Path) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "write":
-        asked = sys.argv[3]
-        write(Path(sys.argv[2]), drops() if asked == "drops" else mutations(int(asked)))
+        asked, *seed = sys.argv[3:]
+        made = drops() if asked == "drops" else mutations(int(asked), *map(int, seed))
+        write(Path(sys.argv[2]), made)
     else:
         compare(Path(sys.argv[2]))

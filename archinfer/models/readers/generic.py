@@ -17,6 +17,7 @@ _CHANGES_COUNTS: dict[str, tuple[object, ...]] = {
     "parallel_attn": (False,), "use_parallel_residual": (False,), "alibi": (False,),
     "learned_pos_emb": (False,), "word_embed_proj_dim": (), "add_bias_linear": (False,),
     "layer_norm": (False,), "use_layernorm": (False,), "hidden_act_gated": (True,),
+    "lambda_std_dev": (),
 }  # fmt: skip
 """Keys that change counts in ways the generic reading does not follow, and what is harmless."""
 
