@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from archinfer.models import catalogue as catalogue
     from archinfer.models.architecture import Architecture as Architecture
     from archinfer.models.checkpoint import load_architecture as load_architecture
-    from archinfer.models.family import FamilyRules as FamilyRules
-    from archinfer.models.family import Habits as Habits
-    from archinfer.models.family import family_shape as family_shape
     from archinfer.models.shape import ModelShape as ModelShape
+    from archinfer.models.solver_family import FamilyRules as FamilyRules
+    from archinfer.models.solver_family import Habits as Habits
+    from archinfer.models.solver_family import family_shape as family_shape
     from archinfer.physics.deployment import Deployment as Deployment
     from archinfer.solver.answer import Answer as Answer
     from archinfer.solver.question import Question as Question
@@ -58,7 +58,7 @@ _HOMES = {
     "hardware.profile": ("Hardware",),
     "inference.posterior": ("Posterior",),
     "models.architecture": ("Architecture",),
-    "models.family": ("FamilyRules", "Habits", "family_shape"),
+    "models.solver_family": ("FamilyRules", "Habits", "family_shape"),
     "models.checkpoint": ("load_architecture",),
     "models.shape": ("ModelShape",),
     "physics.deployment": ("Deployment",),

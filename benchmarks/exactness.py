@@ -21,7 +21,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from archinfer.hardware.profile import Hardware
-from archinfer.models.family import FamilyRules
+from archinfer.models.solver_family import FamilyRules
 from archinfer.solver.question import Question
 from archinfer.solver.region import solve
 from tests.exactness import CONSTANTS, Agreement, agreement, feasible, random_hardware

@@ -18,7 +18,7 @@ import numpy as np
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.observing import PRICED_USERS
 from archinfer.inference.prior import CATALOGUE_PRIOR
-from archinfer.models.family import FamilyRules, family_shape
+from archinfer.models.solver_family import FamilyRules, family_shape
 from archinfer.physics.decode import decode_time
 from archinfer.physics.economy import node_dollars_per_hour
 from archinfer.physics.memory import fewest

@@ -9,8 +9,8 @@ import numpy as np
 
 from archinfer.hardware.figures import key_of
 from archinfer.hardware.profile import Hardware
-from archinfer.models.family import FamilyRules, Habits
 from archinfer.models.formats import weight_format
+from archinfer.models.solver_family import FamilyRules, Habits
 from archinfer.physics.mapping import Placement
 from archinfer.solver.constraints import Candidate, slacks
 from archinfer.solver.question import Question

@@ -33,7 +33,7 @@ from archinfer import (
 from archinfer.api.solving import question
 from archinfer.asking import NODES_MOST
 from archinfer.inference.infer import infer
-from archinfer.models.family import FamilyRules
+from archinfer.models.solver_family import FamilyRules
 from archinfer.physics.terms import TERMS
 from tests.cli import run
 

@@ -546,8 +546,8 @@ def test_uneven_routing_hits_fewer_experts_but_no_fewer_than_one_token_uses() ->
 
 
 def test_counted_chain_is_that_of_the_family() -> None:
-    from archinfer.models.family import ATTENTION_KINDS
     from archinfer.models.shape import DENSE_CHAIN
+    from archinfer.models.solver_family import ATTENTION_KINDS
 
     assert counted_chain(moe=False) == DENSE_CHAIN
     assert counted_chain(moe=True) == ATTENTION_KINDS["gqa"].reductions
@@ -591,7 +591,7 @@ def test_what_carries_over_is_used_and_listed(saved: str) -> None:
 
 
 def test_the_chain_of_latent_attention_was_not_counted(saved: str) -> None:
-    from archinfer.models.family import FamilyRules
+    from archinfer.models.solver_family import FamilyRules
 
     question = Question(hardware=Hardware.load("wse-3"), rules=FamilyRules(attention="mla"))
     used = apply(question, read_calibration(saved), saved)

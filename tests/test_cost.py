@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from archinfer.hardware.profile import Hardware
-from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.shape import DENSE_CHAIN, Cache, LayerGroup, ModelShape
+from archinfer.models.solver_family import FamilyRules, family_shape
 from archinfer.physics.decode import decode_time, log_sd, speed_range, tokens_per_s
 from archinfer.physics.mapping import Placement
 from archinfer.physics.nodegroup import sync_latency_s

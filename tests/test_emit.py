@@ -17,9 +17,9 @@ from archinfer.errors import FileError, InputError
 from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture, Attention, DenseMLP, LayerBlock, Mamba2, MoE
-from archinfer.models.family import FamilyRules
 from archinfer.models.formats import weight_format, weight_format_names
 from archinfer.models.huggingface import from_config
+from archinfer.models.solver_family import FamilyRules
 from archinfer.physics.deployment import Deployment
 from archinfer.solver.answer import answer
 from archinfer.solver.designs import build, evaluate

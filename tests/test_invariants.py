@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from archinfer.hardware.profile import Hardware
-from archinfer.models.family import FamilyRules, Habits
+from archinfer.models.solver_family import FamilyRules, Habits
 from archinfer.solver.answer import answer
 from archinfer.solver.question import Question
 from archinfer.solver.region import solve

@@ -24,7 +24,7 @@ from archinfer.forward.depths import plausible_layers, predict_depths
 from archinfer.forward.evaluate import even_mapping
 from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
-from archinfer.models.family import FamilyRules, family_shape
+from archinfer.models.solver_family import FamilyRules, family_shape
 from archinfer.physics.decode import decode_time, speed_range
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement

@@ -23,7 +23,7 @@ from archinfer.fitting import observations
 from archinfer.fitting.inverse import InverseCase, validate_inverse
 from archinfer.fitting.transfer import transfer
 from archinfer.hardware.reading import read_profile
-from archinfer.models.family import FamilyRules, family_shape
+from archinfer.models.solver_family import FamilyRules, family_shape
 from archinfer.record import plain
 from archinfer.schemas import OUTPUTS, SCHEMAS, json_schema
 from tests.cli import run

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from archinfer.errors import InputError, UnknownNameError
 from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
-from archinfer.models.family import FamilyRules, family_shape, in_formats
 from archinfer.models.formats import weight_format
+from archinfer.models.solver_family import FamilyRules, family_shape, in_formats
 from archinfer.physics.decode import software_speed
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement, mappings

@@ -15,8 +15,8 @@ from archinfer.fitting.fit import fit_rows, without_model
 from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.models.catalogue import load
-from archinfer.models.family import FamilyRules, family_shape
 from archinfer.models.shape import DENSE_CHAIN, Cache, LayerGroup, ModelShape
+from archinfer.models.solver_family import FamilyRules, family_shape
 from archinfer.physics.decode import decode_time, software_speed
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import GROUP_MOST, Layout, Placement, group_sizes, read_layout

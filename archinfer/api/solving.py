@@ -30,9 +30,9 @@ from archinfer.inference.claim import examine
 from archinfer.inference.comparison import Comparison, compare_with
 from archinfer.inference.infer import infer as infer_from
 from archinfer.inference.posterior import Posterior
-from archinfer.models.family import ATTENTION_KINDS, FamilyRules, Habits
 from archinfer.models.formats import split_formats, weight_format
 from archinfer.models.named import read_model
+from archinfer.models.solver_family import ATTENTION_KINDS, FamilyRules, Habits
 from archinfer.physics.economy import node_dollars_per_hour
 from archinfer.physics.mapping import Layout, read_layout
 from archinfer.question import ASKS, FOUNDING

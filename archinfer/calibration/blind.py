@@ -35,7 +35,7 @@ from archinfer.inference.batch import Batch
 from archinfer.inference.infer import infer
 from archinfer.inference.posterior import Posterior
 from archinfer.inference.statistics import quantiles
-from archinfer.models.family import COUNTED_KINDS, FamilyRules, Habits
+from archinfer.models.solver_family import COUNTED_KINDS, FamilyRules, Habits
 from archinfer.record import As, Nullable, Record
 from archinfer.solver.question import Question
 from archinfer.solver.region import Region, solve

@@ -14,7 +14,7 @@ from archinfer.errors import FileError
 from archinfer.hardware.figures import Figure
 from archinfer.hardware.reading import read_profile
 from archinfer.hardware.text import rounded
-from archinfer.models.family import COUNTED_KINDS
+from archinfer.models.solver_family import COUNTED_KINDS
 from archinfer.record import Record
 from archinfer.solver.question import Question
 

@@ -36,7 +36,7 @@ from archinfer.forward.prediction import Prediction
 from archinfer.hardware.profile import Hardware
 from archinfer.models import catalogue
 from archinfer.models.checkpoint import load_architecture
-from archinfer.models.family import FamilyRules, family_shape
+from archinfer.models.solver_family import FamilyRules, family_shape
 from archinfer.solver.conflict import conflict
 from archinfer.solver.constraints import constraints
 from archinfer.solver.question import Question

@@ -10,8 +10,8 @@ from archinfer.errors import InputError
 from archinfer.forward.predict import predict
 from archinfer.forward.prediction import Depth, Prediction, Spans
 from archinfer.hardware.profile import Hardware
-from archinfer.models.family import FamilyRules, Habits, family_shape
 from archinfer.models.shape import FloatArray, ModelShape
+from archinfer.models.solver_family import FamilyRules, Habits, family_shape
 from archinfer.physics.deployment import Deployment
 from archinfer.record import Ends, Quantiles
 
@@ -91,7 +91,7 @@ def plausible_layers(active_params: float, rules: FamilyRules) -> FloatArray:
     """Layer counts that habits of design allow a model with so many active parameters.
 
     Hidden size over layers and active parameters over layers and hidden size squared are within
-    what is built (`archinfer.models.family.Habits`). Empty where no depth is.
+    what is built (`archinfer.models.solver_family.Habits`). Empty where no depth is.
     """
     habits = Habits()
     low, high = habits.layers

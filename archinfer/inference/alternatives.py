@@ -19,7 +19,7 @@ from archinfer.inference.prior import (
     announced,
 )
 from archinfer.inference.regression import Regression
-from archinfer.models.family import Habits
+from archinfer.models.solver_family import Habits
 from archinfer.solver.question import Question
 
 SAMPLES = 8192

@@ -15,7 +15,7 @@ from archinfer.inference.generative import GenerativeModel
 from archinfer.inference.observing import check
 from archinfer.inference.operations import Operations, operations
 from archinfer.inference.prior import ShapePrior
-from archinfer.models.family import ATTENTION_KINDS, attention_rule
+from archinfer.models.solver_family import ATTENTION_KINDS, attention_rule
 from archinfer.solver.question import Question
 
 

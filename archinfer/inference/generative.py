@@ -31,9 +31,9 @@ from archinfer.inference.operations import Operations
 from archinfer.inference.prior import ShapePrior
 from archinfer.inference.scene import Drafting, Scene
 from archinfer.inference.statistics import log_likelihood, truncated
-from archinfer.models.family import family_shape, in_formats
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, Number
+from archinfer.models.solver_family import family_shape, in_formats
 from archinfer.physics.decode import (
     decode_time,
     software_speed,

@@ -32,8 +32,8 @@ import numpy as np
 
 from archinfer.inference.regression import Logistic, Regression
 from archinfer.models import catalogue
-from archinfer.models.family import ATTENTION_KINDS
 from archinfer.models.shape import ModelShape
+from archinfer.models.solver_family import ATTENTION_KINDS
 
 SIZE_WIDENING = 1.25
 """Standard deviation of log N over that of the catalogue: the normal law that predicts each maker's

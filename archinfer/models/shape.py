@@ -1,8 +1,8 @@
 """What the cost model sees of a model: layers by kind, in numbers or arrays of numbers.
 
-`architecture.py` makes a `ModelShape` of a real model (scalars), `family.py` makes one of the
-solver's (total, active, layers) points (arrays). Everything downstream takes either: each field
-may be a float or an array, and all arrays of one shape broadcast together.
+`architecture.py` makes a `ModelShape` of a real model (scalars), `solver_family.py` makes one of
+the solver's (total, active, layers) points (arrays). Everything downstream takes either: each
+field may be a float or an array, and all arrays of one shape broadcast together.
 
 Parameters are counts of numbers, never bytes: the weight format is the deployment's.
 """

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from archinfer.asking import OPEN
 from archinfer.errors import InputError
-from archinfer.models.family import Habits
+from archinfer.models.solver_family import Habits
 from archinfer.report import document as doc
 from archinfer.report import evidence
 from archinfer.report import posterior as taught

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from archinfer.asking import OPEN, Range
 from archinfer.forward.evaluation import Evaluation
-from archinfer.models.family import family_shape, in_formats
 from archinfer.models.shape import FloatArray, ModelShape, Number
+from archinfer.models.solver_family import family_shape, in_formats
 from archinfer.physics.decode import Z90, software_speed, speed_at, throughput
 from archinfer.physics.economy import node_dollars_per_hour
 from archinfer.physics.mapping import Placement

@@ -17,8 +17,8 @@ from archinfer.models.architecture import (
     Mixer,
     MoE,
 )
-from archinfer.models.family import FamilyRules
 from archinfer.models.formats import weight_format
+from archinfer.models.solver_family import FamilyRules
 from archinfer.physics.mapping import Placement
 from archinfer.physics.terms import TERMS, TokenTime
 from archinfer.record import As, Nullable, Quantiles, Record

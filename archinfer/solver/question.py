@@ -13,9 +13,9 @@ from archinfer.asking import NODES_MOST, OPEN, Range, check_accepted
 from archinfer.errors import InputError
 from archinfer.hardware.figures import USUAL_SOFTWARE
 from archinfer.hardware.profile import Hardware, SoftwareFactor
-from archinfer.models.family import FamilyRules, Habits, attention_rule
 from archinfer.models.formats import kv_format, weight_format
 from archinfer.models.shape import Number
+from archinfer.models.solver_family import FamilyRules, Habits, attention_rule
 from archinfer.physics.mapping import Layout
 from archinfer.physics.workload import Traffic
 
