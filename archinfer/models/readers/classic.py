@@ -24,10 +24,11 @@ from archinfer.models.readers.common import (
     Reading,
     make_blocks,
     make_reading,
+    plain,
     read_attention,
     read_core,
 )
-from archinfer.models.readers.style import Style
+from archinfer.models.readers.style import Style, styles
 
 _POSITIONS = ("n_positions", "max_position_embeddings")
 
@@ -230,3 +231,7 @@ def xielu(keys: ConfigKeys, reading: Reading) -> tuple[Piece, ...]:
 def sub_norms(keys: ConfigKeys, reading: Reading) -> tuple[Piece, ...]:
     """BitNet: norms before the output projection and before the last matrix."""
     return (Piece("norm", reading.hidden + keys.integer("intermediate_size"), vector=True),)
+
+
+read_apertus = with_layer_extra(plain(styles()["apertus"]), xielu)
+read_bitnet = with_layer_extra(plain(styles()["bitnet"]), sub_norms)

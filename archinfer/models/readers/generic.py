@@ -5,7 +5,7 @@ from __future__ import annotations
 from archinfer.errors import shorten
 from archinfer.models.configkeys import ConfigKeys, brief
 from archinfer.models.readers.common import EXPERT_WIDTH, Reading, plain, read_tied
-from archinfer.models.readers.latent import read_latent
+from archinfer.models.readers.latent import read_deepseek_v3
 from archinfer.models.readers.style import Style
 
 _CHANGES_COUNTS: dict[str, tuple[object, ...]] = {
@@ -49,7 +49,7 @@ def generic(keys: ConfigKeys) -> Reading:
     _stop_at_changes(keys)
     if keys.has("kv_lora_rank"):
         keys.warnings.append("read as multi-head latent attention of DeepSeek-V3's kind")
-        return read_latent(keys)
+        return read_deepseek_v3(keys)
     bias = keys.flag("attention_bias", "qkv_bias", "use_qkv_bias", "use_bias")
     qk_norm = keys.flag("use_qk_norm", "qk_norm")
     style = Style(

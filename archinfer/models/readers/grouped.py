@@ -36,12 +36,28 @@ from archinfer.models.readers.common import (
     refuse_leftovers,
 )
 from archinfer.models.readers.layering import moe_layers, read_windows
-from archinfer.models.readers.style import Style
+from archinfer.models.readers.style import Style, styles
+
+# Llama
+
+
+def read_llama(keys: ConfigKeys) -> Reading:
+    """Llama; with `draft_vocab_size` the draft of EAGLE-3, whose head has rows of its own."""
+    rows = keys.optional("draft_vocab_size")
+    reading = plain(styles()["llama"])(keys)
+    if rows is None or rows == reading.vocab:
+        return reading
+    keys.warnings.append(
+        f"draft_vocab_size = {rows}: a draft of EAGLE-3, whose head has as many rows; the "
+        "projection of three hidden states before its layer is not counted"
+    )
+    return replace(reading, head_rows=rows, tied=False)
+
 
 # Gemma 4
 
 
-def read_gemma4(keys: ConfigKeys) -> Reading:
+def read_gemma4_text(keys: ConfigKeys) -> Reading:
     """Own heads in full layers, dense and routed feed-forward side by side, sandwich norms."""
     style = Style(tied=True, window="every", window_every=6, window_default=512, qk_norm="head",
                   qkv_bias="attention_bias", o_bias="attention_bias",
@@ -123,7 +139,7 @@ def _per_layer_sizes(keys: ConfigKeys, full: list[int]) -> dict[str, int]:
 # Llama 4
 
 
-def read_llama4(keys: ConfigKeys) -> Reading:
+def read_llama4_text(keys: ConfigKeys) -> Reading:
     """Chunked attention but in every fourth layer; a shared expert that no key mentions."""
     style = Style(qk_norm="unweighted", qk_norm_key="use_qk_norm", qkv_bias="attention_bias",
                   o_bias="attention_bias", defaults={"head_dim": 128})  # fmt: skip
@@ -241,7 +257,7 @@ def read_minimax_m3(keys: ConfigKeys) -> Reading:
 # Step
 
 
-def read_step3(keys: ConfigKeys) -> Reading:
+def read_step3_text(keys: ConfigKeys) -> Reading:
     """Step-3: low-rank queries, one key and value head."""
     style = Style(
         decoys=("max_position_embedding", "norm_expert_weight", "sliding_window"),
@@ -255,7 +271,7 @@ def _low_rank_queries(keys: ConfigKeys, hidden: int, layers: int, style: Style) 
     return [replace(read_attention(keys, hidden, style), query_rank=rank)] * layers
 
 
-def read_step35(keys: ConfigKeys) -> Reading:
+def read_step3p5(keys: ConfigKeys) -> Reading:
     """Step-3.5: more query heads in window layers, a gate per head."""
     style = Style(
         qk_norm="head", defaults={"head_dim": 128},
@@ -289,7 +305,7 @@ def _narrow_windows(keys: ConfigKeys, hidden: int, layers: int, style: Style) ->
 # MiMo
 
 
-def read_mimo_v2(keys: ConfigKeys) -> Reading:
+def read_mimo_v2_flash(keys: ConfigKeys) -> Reading:
     """MiMo-V2: more key-value heads and sinks in window layers, keys wider than values."""
     style = Style(qkv_bias="attention_bias", defaults={"head_dim": 192})
     hidden, layers, vocab = read_core(keys, style)

@@ -43,7 +43,7 @@ from archinfer.models.readers.style import Style
 # Qwen3-Next, Qwen3.5
 
 
-def read_qwen_linear(keys: ConfigKeys) -> Reading:
+def read_qwen3_next(keys: ConfigKeys) -> Reading:
     """Gated DeltaNet in most layers, gated attention in every fourth."""
     decoys = ("sliding_window", "use_sliding_window")
     style = Style(qk_norm="head", shared_gate=True, defaults={"head_dim": 256}, decoys=decoys)
@@ -327,7 +327,7 @@ def read_bamba(keys: ConfigKeys) -> Reading:
     return read_layers(keys, style, _mamba_or_attention)
 
 
-def read_granite_hybrid(keys: ConfigKeys) -> Reading:
+def read_granitemoehybrid(keys: ConfigKeys) -> Reading:
     """Granite 4: Mamba 2 or attention, then routed experts beside a shared one, or that alone."""
     style = Style(qkv_bias="attention_bias", o_bias="attention_bias", expert_width=True)
     hidden, layers, vocab = read_core(keys, style)

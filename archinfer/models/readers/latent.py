@@ -80,7 +80,7 @@ def _indexers(keys: ConfigKeys, query_width: int, layers: int) -> list[Indexer |
     return [indexer if w else replace(indexer, shared=True) for w in whole]
 
 
-def read_latent(keys: ConfigKeys, style: Style | None = None) -> Reading:
+def read_deepseek_v3(keys: ConfigKeys, style: Style | None = None) -> Reading:
     """DeepSeek V2, V3, V3.2 and their kin."""
     style = Style() if style is None else style
     if not keys.flag(
@@ -154,7 +154,7 @@ def _compress_ratios(keys: ConfigKeys, layers: int) -> list[int]:
     return [int(r) for r in ratios]
 
 
-def read_longcat(keys: ConfigKeys) -> Reading:
+def read_longcat_flash(keys: ConfigKeys) -> Reading:
     """Two attentions and two dense feed-forwards a layer, the experts beside the second half."""
     style = Style()
     keys.ignore("zero_expert_type", "num_hidden_layers")
@@ -250,3 +250,16 @@ def read_kimi_linear(keys: ConfigKeys) -> Reading:
     ]
     blocks = make_blocks(mixers, feed_forwards, style)
     return replace(make_reading(keys, blocks, hidden, vocab, style), notes=notes)
+
+
+def read_minicpm3(keys: ConfigKeys) -> Reading:
+    """MiniCPM3: latent attention with values as wide as a share of the hidden size."""
+    keys.ignore("dim_model_base")
+    heads, hidden = keys.integer("num_attention_heads"), keys.integer("hidden_size")
+    if hidden % heads or keys.integer("v_head_dim", default=hidden // heads) != hidden // heads:
+        raise keys.refuse("v_head_dim must be hidden_size / num_attention_heads")
+    data = dict(keys.data) | {"v_head_dim": hidden // heads}
+    inner = ConfigKeys(data, keys.where)
+    reading = read_deepseek_v3(inner, Style(tied=True))
+    keys.ignore(*(n for n in data if n not in inner.leftovers()))
+    return reading

@@ -78,7 +78,7 @@ def read_hunyuan(keys: ConfigKeys) -> Reading:
 # ERNIE
 
 
-def read_ernie(keys: ConfigKeys) -> Reading:
+def read_ernie4_5(keys: ConfigKeys) -> Reading:
     """ERNIE 4.5, dense or routed; its score-correction bias is a parameter."""
     style = Style(
         qkv_bias="use_bias",
@@ -132,7 +132,7 @@ def read_dbrx(keys: ConfigKeys) -> Reading:
     return make_reading(keys, blocks, hidden, vocab, Style())
 
 
-def read_grok(keys: ConfigKeys) -> Reading:
+def grok(keys: ConfigKeys) -> Reading:
     """Grok-1 and Grok-2: sandwich norms; Grok-2 adds a dense feed-forward beside the experts."""
     style = Style(norms_after=1)
     keys.ignore("max_attn_value", "attn_output_multiplier", "global_attn_every_n")
@@ -229,7 +229,7 @@ def read_jetmoe(keys: ConfigKeys) -> Reading:
     return make_reading(keys, blocks, hidden, vocab, Style(tied=True))
 
 
-def read_mllama(keys: ConfigKeys) -> Reading:
+def read_mllama_text_model(keys: ConfigKeys) -> Reading:
     """Llama 3.2 Vision's decoder: Llama, with cross-attention in some layers."""
     hidden, layers, vocab = read_core(keys, Style())
     attention = read_attention(keys, hidden, Style())
@@ -249,7 +249,7 @@ def read_mllama(keys: ConfigKeys) -> Reading:
     return replace(reading, outside=(Piece("embedding", 8 * hidden),), notes=notes)
 
 
-def read_gemma3n(keys: ConfigKeys) -> Reading:
+def read_gemma3n_text(keys: ConfigKeys) -> Reading:
     """Gemma 3n: four streams mixed by AltUp, low-rank side branches, embeddings per layer."""
     style = Style(qk_norm="head", tied=True, window="every", window_every=5, window_default=512,
                   qkv_bias="attention_bias", o_bias="attention_bias",
@@ -358,7 +358,7 @@ def _shared_blocks(
     return replace(reading, notes=(note,))
 
 
-def read_nemotron_nas(keys: ConfigKeys) -> Reading:
+def nemotron_nas(keys: ConfigKeys) -> Reading:
     """Llama-Nemotron: every block with its own attention and width, or without."""
     style = Style(qkv_bias="attention_bias", o_bias="attention_bias", mlp_bias="mlp_bias")
     hidden, layers, vocab = read_core(keys, style)
