@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from archinfer import catalogue
 from archinfer.errors import InputError, UnknownNameError
-from archinfer.models.architecture import (
+from archinfer.models.architecture import Architecture
+from archinfer.models.formats import KV_FORMATS, WEIGHT_FORMATS, kv_format, weight_format
+from archinfer.models.layers import (
     COMPONENTS,
-    Architecture,
     Attention,
     DenseMLP,
     FeedForward,
@@ -31,7 +32,6 @@ from archinfer.models.architecture import (
     Sublayer,
     group_layers,
 )
-from archinfer.models.formats import KV_FORMATS, WEIGHT_FORMATS, kv_format, weight_format
 from archinfer.models.shape import DENSE_CHAIN
 from archinfer.physics.workload import Traffic, Workload
 

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from archinfer.errors import FileError, InputError
 from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
-from archinfer.models.architecture import Architecture, Attention, DenseMLP, LayerBlock, Mamba2, MoE
+from archinfer.models.architecture import Architecture
 from archinfer.models.formats import weight_format, weight_format_names
 from archinfer.models.huggingface import from_config
+from archinfer.models.layers import Attention, DenseMLP, LayerBlock, Mamba2, MoE
 from archinfer.models.solver_family import FamilyRules
 from archinfer.physics.deployment import Deployment
 from archinfer.solver.answer import answer

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from archinfer import catalogue
 from archinfer.errors import UnknownNameError
-from archinfer.models.architecture import MoE
+from archinfer.models.layers import MoE
 from archinfer.models.solver_family import (
     ATTENTION_KINDS,
     FamilyRules,

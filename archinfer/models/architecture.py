@@ -26,62 +26,18 @@ from math import gcd
 from archinfer.errors import InputError, printable
 from archinfer.models.caches import CacheFigures
 from archinfer.models.formats import weight_format
-from archinfer.models.layers.attention import Attention, Indexer
-from archinfer.models.layers.block import (
-    FeedForward,
-    LayerBlock,
-    Mixer,
-    Parallel,
-    Sublayer,
-    group_layers,
-)
-from archinfer.models.layers.feedforward import DenseMLP, MoE
-from archinfer.models.layers.latent import CompressedAttention, LatentAttention
+from archinfer.models.layers import LayerBlock, MoE, Piece
 from archinfer.models.layers.pieces import (
     COMPONENTS,
     MAX_LAYERS,
     MAX_VOCABULARY,
     MAX_WIDTH,
     OUTSIDE_COMPONENTS,
-    Piece,
     need,
     size_within,
 )
-from archinfer.models.layers.recurrent import (
-    GatedDelta,
-    KimiDelta,
-    Lightning,
-    Mamba1,
-    Mamba2,
-    ShortConv,
-)
 from archinfer.models.shape import ModelShape
 from archinfer.models.storage import Bits, Storage, chosen_bits, layer_group, mean_bits
-
-__all__ = [
-    "COMPONENTS",
-    "Architecture",
-    "Attention",
-    "CompressedAttention",
-    "DenseMLP",
-    "FeedForward",
-    "GatedDelta",
-    "Indexer",
-    "KimiDelta",
-    "LatentAttention",
-    "LayerBlock",
-    "Lightning",
-    "Mamba1",
-    "Mamba2",
-    "Mixer",
-    "MoE",
-    "Parallel",
-    "ParameterCount",
-    "Piece",
-    "ShortConv",
-    "Sublayer",
-    "group_layers",
-]
 
 MAX_COUNT = 2**53
 """Counts up to here are exact as floats; no model comes near."""

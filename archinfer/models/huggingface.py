@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from archinfer.errors import InputError, closest, either, shorten
-from archinfer.models.architecture import Architecture, group_layers
+from archinfer.models.architecture import Architecture
 from archinfer.models.configfile import read_json_object
 from archinfer.models.configkeys import ConfigKeys
 from archinfer.models.defaults import with_defaults
+from archinfer.models.layers import group_layers
 from archinfer.models.quantization import read_recipe
 from archinfer.models.quantmethods import Recipe
 from archinfer.models.readers import FAMILIES, SAME_AS, Reading, generic

@@ -8,16 +8,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from archinfer.errors import InputError
-from archinfer.models.architecture import (
-    Architecture,
-    Attention,
-    DenseMLP,
-    LatentAttention,
-    LayerBlock,
-    Mixer,
-    MoE,
-)
+from archinfer.models.architecture import Architecture
 from archinfer.models.formats import weight_format
+from archinfer.models.layers import Attention, DenseMLP, LatentAttention, LayerBlock, Mixer, MoE
 from archinfer.models.solver_family import FamilyRules
 from archinfer.physics.mapping import Placement
 from archinfer.physics.terms import TERMS, TokenTime

@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from archinfer.models.architecture import (
-    Attention,
-    DenseMLP,
-    FeedForward,
-    LayerBlock,
-    Mixer,
-    MoE,
-    Parallel,
-    Piece,
-    Sublayer,
-)
+from archinfer.models import layers as part
 from archinfer.models.configkeys import ConfigKeys
 from archinfer.models.readers.layering import moe_layers, read_windows
 from archinfer.models.readers.style import Style
@@ -54,13 +44,13 @@ SCORE_BIASES = (
 class Reading:
     """What a reader found: the fields of an `Architecture`."""
 
-    layers: list[LayerBlock]
+    layers: list[part.LayerBlock]
     hidden: int
     vocab: int
     tied: bool
     head_bias: bool = False
     final_norm_vectors: int = 1
-    outside: tuple[Piece, ...] = ()
+    outside: tuple[part.Piece, ...] = ()
     unread: int = 0
     mtp_layers: int = 0
     head_rows: int | None = None
@@ -113,7 +103,7 @@ def read_heads(keys: ConfigKeys, hidden: int, style: Style) -> tuple[int, int, i
     return heads, kv, head_dim
 
 
-def read_attention(keys: ConfigKeys, hidden: int, style: Style) -> Attention:
+def read_attention(keys: ConfigKeys, hidden: int, style: Style) -> part.Attention:
     """The attention of a layer without window."""
     heads, kv, head_dim = read_heads(keys, hidden, style)
     if style.whole_heads and heads * head_dim != hidden:
@@ -121,7 +111,7 @@ def read_attention(keys: ConfigKeys, hidden: int, style: Style) -> Attention:
     qk_norm = style.qk_norm
     if style.qk_norm_key and not keys.flag(style.qk_norm_key, default=style.qk_norm_default):
         qk_norm = "none"
-    return Attention(
+    return part.Attention(
         heads,
         kv,
         head_dim,
@@ -133,7 +123,7 @@ def read_attention(keys: ConfigKeys, hidden: int, style: Style) -> Attention:
     )
 
 
-def read_experts(keys: ConfigKeys, layers: int, style: Style) -> list[MoE]:
+def read_experts(keys: ConfigKeys, layers: int, style: Style) -> list[part.MoE]:
     """The routed experts each layer would have."""
     experts = keys.per_layer(EXPERTS, layers)
     top_k = keys.per_layer(TOP_K, layers)
@@ -151,7 +141,7 @@ def read_experts(keys: ConfigKeys, layers: int, style: Style) -> list[MoE]:
     shared = [n * (w if each is None else each) for n, w in zip(counts, widths, strict=True)]
     keys.ignore(*SCORE_BIASES)
     return [
-        MoE(
+        part.MoE(
             experts[i],
             top_k[i],
             widths[i],
@@ -165,7 +155,7 @@ def read_experts(keys: ConfigKeys, layers: int, style: Style) -> list[MoE]:
     ]
 
 
-def read_feed_forwards(keys: ConfigKeys, layers: int, style: Style) -> list[FeedForward]:
+def read_feed_forwards(keys: ConfigKeys, layers: int, style: Style) -> list[part.FeedForward]:
     """Each layer's feed-forward, dense or routed."""
     if not any(isinstance(keys.data.get(n), list) or keys.has(n) for n in EXPERTS):
         return list(read_dense(keys, layers, style))
@@ -182,31 +172,33 @@ def read_feed_forwards(keys: ConfigKeys, layers: int, style: Style) -> list[Feed
     return [moe[i] if routed[i] else dense[i] for i in range(layers)]
 
 
-def read_dense(keys: ConfigKeys, layers: int, style: Style) -> list[DenseMLP]:
+def read_dense(keys: ConfigKeys, layers: int, style: Style) -> list[part.DenseMLP]:
     """The dense feed-forward each layer would have."""
     names = ("intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim")
     widths = keys.per_layer(names, layers, **_default(style.defaults, "intermediate_size"))
     bias = read_switch(keys, style.mlp_bias, style.bias_default, style.mlp_bias_default)
-    return [DenseMLP(w, style.matrices, bias) for w in widths]
+    return [part.DenseMLP(w, style.matrices, bias) for w in widths]
 
 
 def make_blocks(
-    mixers: Sequence[Mixer | None], feed_forwards: Sequence[FeedForward | None], style: Style
-) -> list[LayerBlock]:
+    mixers: Sequence[part.Mixer | None],
+    feed_forwards: Sequence[part.FeedForward | None],
+    style: Style,
+) -> list[part.LayerBlock]:
     """Layers of one mixer and one feed-forward each, with the style's norms."""
 
-    def branch(body: Mixer | FeedForward, norms_before: int) -> Sublayer:
-        return Sublayer(body, norms_before, style.norms_after, style.norm_vectors)
+    def branch(body: part.Mixer | part.FeedForward, norms_before: int) -> part.Sublayer:
+        return part.Sublayer(body, norms_before, style.norms_after, style.norm_vectors)
 
     blocks = []
     for mixer, ff in zip(mixers, feed_forwards, strict=True):
         before = style.norms_before
-        parts: tuple[Sublayer | Parallel, ...]
+        parts: tuple[part.Sublayer | part.Parallel, ...]
         if style.parallel and mixer is not None and ff is not None:
-            parts = (Parallel(((branch(mixer, before),), (branch(ff, 0),))),)
+            parts = (part.Parallel(((branch(mixer, before),), (branch(ff, 0),))),)
         else:
             parts = tuple(branch(b, before) for b in (mixer, ff) if b is not None)
-        blocks.append(LayerBlock(1, parts))
+        blocks.append(part.LayerBlock(1, parts))
     return blocks
 
 
@@ -222,7 +214,7 @@ def read_mtp(keys: ConfigKeys) -> int:
 
 
 def make_reading(
-    keys: ConfigKeys, layers: list[LayerBlock], hidden: int, vocab: int, style: Style
+    keys: ConfigKeys, layers: list[part.LayerBlock], hidden: int, vocab: int, style: Style
 ) -> Reading:
     """What a reader of this style found, the keys outside the layers read here."""
     vectors = style.norm_vectors if style.final_norm_vectors is None else style.final_norm_vectors
@@ -253,11 +245,11 @@ def plain(style: Style) -> Callable[[ConfigKeys], Reading]:
     return read
 
 
-Mixers = Callable[[ConfigKeys, int, int, Style], Sequence[Mixer]]
+Mixers = Callable[[ConfigKeys, int, int, Style], Sequence[part.Mixer]]
 """Mixers of all layers, from the config, hidden size, number of layers and style."""
 
 
-def windowed(keys: ConfigKeys, hidden: int, layers: int, style: Style) -> list[Mixer]:
+def windowed(keys: ConfigKeys, hidden: int, layers: int, style: Style) -> list[part.Mixer]:
     """Attention in every layer, with windows where the style or the file says so."""
     attention = read_attention(keys, hidden, style)
     return [replace(attention, window=w) for w in read_windows(keys, layers, style)]

@@ -5,47 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from archinfer.models.architecture import (
-    CompressedAttention,
-    DenseMLP,
-    Indexer,
-    KimiDelta,
-    LatentAttention,
-    LayerBlock,
-    Mixer,
-    MoE,
-    Parallel,
-    Piece,
-    Sublayer,
-)
+from archinfer.models import layers as part
 from archinfer.models.configkeys import ConfigKeys
-from archinfer.models.readers.common import (
-    EXPERT_WIDTH,
-    EXPERTS,
-    HEADS,
-    HIDDEN,
-    KV_HEADS,
-    TOP_K,
-    Reading,
-    make_blocks,
-    make_reading,
-    plain,
-    read_core,
-    read_experts,
-    read_feed_forwards,
-    read_layers,
-    refuse_leftovers,
-)
+from archinfer.models.readers import common
 from archinfer.models.readers.style import Style
 
 # DeepSeek and what is built like it
 
 
-def _latent_attention(keys: ConfigKeys, hidden: int) -> LatentAttention:
+def _latent_attention(keys: ConfigKeys, hidden: int) -> part.LatentAttention:
     """Multi-head latent attention; `head_dim` and `num_key_value_heads` are decoys in it."""
-    keys.ignore("head_dim", "qk_head_dim", *KV_HEADS)
-    return LatentAttention(
-        heads=keys.integer(*HEADS),
+    keys.ignore("head_dim", "qk_head_dim", *common.KV_HEADS)
+    return part.LatentAttention(
+        heads=keys.integer(*common.HEADS),
         kv_rank=keys.integer("kv_lora_rank"),
         nope_dim=keys.integer("qk_nope_head_dim", low=0),
         rope_dim=keys.integer("qk_rope_head_dim", low=0),
@@ -55,11 +27,11 @@ def _latent_attention(keys: ConfigKeys, hidden: int) -> LatentAttention:
     )
 
 
-def _indexers(keys: ConfigKeys, query_width: int, layers: int) -> list[Indexer | None]:
+def _indexers(keys: ConfigKeys, query_width: int, layers: int) -> list[part.Indexer | None]:
     """Sparse attention's indexer of each layer."""
     if not keys.has("index_topk"):
         return [None] * layers
-    indexer = Indexer(
+    indexer = part.Indexer(
         keys.integer("index_n_heads"),
         keys.integer("index_head_dim"),
         keys.integer("index_topk"),
@@ -80,35 +52,37 @@ def _indexers(keys: ConfigKeys, query_width: int, layers: int) -> list[Indexer |
     return [indexer if w else replace(indexer, shared=True) for w in whole]
 
 
-def read_deepseek_v3(keys: ConfigKeys, style: Style | None = None) -> Reading:
+def read_deepseek_v3(keys: ConfigKeys, style: Style | None = None) -> common.Reading:
     """DeepSeek V2, V3, V3.2 and their kin."""
     style = Style() if style is None else style
     if not keys.flag(
         "use_mla", default="kv_lora_rank" not in keys.data or keys.has("kv_lora_rank")
     ):
         keys.ignore("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "q_lora_rank")
-        return plain(replace(style, qkv_bias="attention_bias", o_bias="attention_bias"))(keys)
+        return common.plain(replace(style, qkv_bias="attention_bias", o_bias="attention_bias"))(
+            keys
+        )
     keys.ignore("layer_types", "sliding_window", "num_experts_shared")
-    return read_layers(keys, style, _latent_mixers)
+    return common.read_layers(keys, style, _latent_mixers)
 
 
-def _latent_mixers(keys: ConfigKeys, hidden: int, layers: int, style: Style) -> list[Mixer]:
+def _latent_mixers(keys: ConfigKeys, hidden: int, layers: int, style: Style) -> list[part.Mixer]:
     attention = _latent_attention(keys, hidden)
     width = hidden if attention.query_rank is None else attention.query_rank
     return [replace(attention, indexer=i) for i in _indexers(keys, width, layers)]
 
 
-def read_deepseek_v4(keys: ConfigKeys) -> Reading:
+def read_deepseek_v4(keys: ConfigKeys) -> common.Reading:
     """Shared key = value, compressed past, grouped output, hyper-connections."""
     style = Style()
     keys.ignore("qk_rope_head_dim", "num_key_value_heads", "intermediate_size", "compress_rates")
-    hidden, layers, vocab = read_core(keys, style)
+    hidden, layers, vocab = common.read_core(keys, style)
     keys.ignore("num_hash_layers", "mlp_layer_types", "expert_dtype")
     keys.only("n_shared_experts", 1)
     ratios = _compress_ratios(keys, layers)
-    heads = keys.integer(*HEADS)
+    heads = keys.integer(*common.HEADS)
     query_rank = keys.integer("q_lora_rank")
-    indexer = Indexer(
+    indexer = part.Indexer(
         keys.integer("index_n_heads"),
         keys.integer("index_head_dim"),
         keys.integer("index_topk"),
@@ -125,17 +99,17 @@ def read_deepseek_v4(keys: ConfigKeys) -> Reading:
     sparse = min((r for r in ratios if r), default=0)
     copies = keys.integer("hc_mult")
     hyper = 2 * ((2 + copies) * copies * (copies * hidden + 1) + 3)
-    moe = read_experts(keys, layers, style)
+    moe = common.read_experts(keys, layers, style)
     blocks = []
     for i, ratio in enumerate(ratios):
-        mixer = CompressedAttention(
+        mixer = part.CompressedAttention(
             **fixed, ratio=ratio, indexer=indexer if ratio and ratio == sparse else None
         )
-        parts = (Sublayer(mixer), Sublayer(moe[i]))
-        blocks.append(LayerBlock(1, parts, (Piece("hyper", hyper, vector=False),)))
+        parts = (part.Sublayer(mixer), part.Sublayer(moe[i]))
+        blocks.append(part.LayerBlock(1, parts, (part.Piece("hyper", hyper, vector=False),)))
     head = copies * copies * hidden + copies + 1
-    reading = make_reading(keys, blocks, hidden, vocab, style)
-    return replace(reading, outside=(Piece("hyper", head),))
+    reading = common.make_reading(keys, blocks, hidden, vocab, style)
+    return replace(reading, outside=(part.Piece("hyper", head),))
 
 
 def _compress_ratios(keys: ConfigKeys, layers: int) -> list[int]:
@@ -154,26 +128,26 @@ def _compress_ratios(keys: ConfigKeys, layers: int) -> list[int]:
     return [int(r) for r in ratios]
 
 
-def read_longcat_flash(keys: ConfigKeys) -> Reading:
+def read_longcat_flash(keys: ConfigKeys) -> common.Reading:
     """Two attentions and two dense feed-forwards a layer, the experts beside the second half."""
     style = Style()
     keys.ignore("zero_expert_type", "num_hidden_layers")
-    hidden = keys.integer(*HIDDEN)
+    hidden = keys.integer(*common.HIDDEN)
     layers = keys.integer("num_layers" if keys.has("num_layers") else "num_hidden_layers")
     vocab = keys.integer("vocab_size")
-    attention = Sublayer(_latent_attention(keys, hidden))
-    dense = Sublayer(DenseMLP(keys.integer("ffn_hidden_size")))
-    moe = MoE(
-        keys.integer(*EXPERTS),
-        keys.integer(*TOP_K),
-        keys.integer(*EXPERT_WIDTH),
+    attention = part.Sublayer(_latent_attention(keys, hidden))
+    dense = part.Sublayer(part.DenseMLP(keys.integer("ffn_hidden_size")))
+    moe = part.MoE(
+        keys.integer(*common.EXPERTS),
+        keys.integer(*common.TOP_K),
+        keys.integer(*common.EXPERT_WIDTH),
         zero_experts=keys.integer("zero_expert_num", default=0, low=0),
         router_bias=keys.flag("router_bias"),
     )
     # The experts read the normed input of the first dense feed-forward and join after the second.
-    shortcut = Parallel(((dense, attention, dense), (Sublayer(moe, norms_before=0),)))
-    blocks = [LayerBlock(1, (attention, shortcut)) for _ in range(layers)]
-    reading = make_reading(keys, blocks, hidden, vocab, style)
+    shortcut = part.Parallel(((dense, attention, dense), (part.Sublayer(moe, norms_before=0),)))
+    blocks = [part.LayerBlock(1, (attention, shortcut)) for _ in range(layers)]
+    reading = common.make_reading(keys, blocks, hidden, vocab, style)
     ratio = keys.optional("ngram_vocab_size_ratio")
     if ratio is None:
         return reading
@@ -186,8 +160,8 @@ def read_longcat_flash(keys: ConfigKeys) -> Reading:
     return replace(
         reading,
         outside=(
-            Piece("ngram_table", rows * width),
-            Piece("ngram_projection", tables * width * hidden),
+            part.Piece("ngram_table", rows * width),
+            part.Piece("ngram_projection", tables * width * hidden),
         ),
         unread=(rows - tables) * width,
         notes=(
@@ -200,10 +174,10 @@ def read_longcat_flash(keys: ConfigKeys) -> Reading:
 # Kimi Linear and K3
 
 
-def read_kimi_linear(keys: ConfigKeys) -> Reading:
+def read_kimi_linear(keys: ConfigKeys) -> common.Reading:
     """Kimi delta attention in most layers, latent attention in the others."""
     style = Style()
-    hidden, layers, vocab = read_core(keys, style)
+    hidden, layers, vocab = common.read_core(keys, style)
     linear = keys.section("linear_attn_config")
     keys.only("tie_word_embeddings", False)
     types = keys.names_list("layer_types", layers)
@@ -213,15 +187,15 @@ def read_kimi_linear(keys: ConfigKeys) -> Reading:
         if full | delta != set(range(1, layers + 1)) or full & delta:
             raise keys.refuse("full_attn_layers and kda_layers must name each layer once, from 1")
         types = ["full_attention" if i + 1 in full else "linear_attention" for i in range(layers)]
-        kda = KimiDelta(
+        kda = part.KimiDelta(
             linear.integer("num_heads"),
             linear.integer("head_dim"),
             linear.integer("short_conv_kernel_size"),
             linear.flag("use_full_rank_gate"),
         )
-        refuse_leftovers(linear)
+        common.refuse_leftovers(linear)
     else:
-        kda = KimiDelta(
+        kda = part.KimiDelta(
             keys.integer("linear_num_heads"),
             keys.integer("linear_head_dim"),
             keys.integer("linear_conv_kernel_dim"),
@@ -242,17 +216,17 @@ def read_kimi_linear(keys: ConfigKeys) -> Reading:
             "counted by formula, no public class to check it: the norms of the attention's "
             "latents and the attention residuals are left out (below 1e-6 of the total)",
         )
-    mixers: list[Mixer | None] = [attention if t == "full_attention" else kda for t in types]
+    mixers: list[part.Mixer | None] = [attention if t == "full_attention" else kda for t in types]
     norm = keys.flag("latent_moe_use_norm")
     feed_forwards = [
-        replace(f, latent=latent_width, latent_norm=norm) if isinstance(f, MoE) else f
-        for f in read_feed_forwards(keys, layers, style)
+        replace(f, latent=latent_width, latent_norm=norm) if isinstance(f, part.MoE) else f
+        for f in common.read_feed_forwards(keys, layers, style)
     ]
-    blocks = make_blocks(mixers, feed_forwards, style)
-    return replace(make_reading(keys, blocks, hidden, vocab, style), notes=notes)
+    blocks = common.make_blocks(mixers, feed_forwards, style)
+    return replace(common.make_reading(keys, blocks, hidden, vocab, style), notes=notes)
 
 
-def read_minicpm3(keys: ConfigKeys) -> Reading:
+def read_minicpm3(keys: ConfigKeys) -> common.Reading:
     """MiniCPM3: latent attention with values as wide as a share of the hidden size."""
     keys.ignore("dim_model_base")
     heads, hidden = keys.integer("num_attention_heads"), keys.integer("hidden_size")

@@ -7,38 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 
-from archinfer.models.architecture import (
-    Attention,
-    DenseMLP,
-    FeedForward,
-    LayerBlock,
-    Mamba2,
-    Mixer,
-    MoE,
-    Parallel,
-    Piece,
-    Sublayer,
-)
+from archinfer.models import layers as part
 from archinfer.models.configkeys import ConfigKeys
-from archinfer.models.readers.common import (
-    EXPERT_WIDTH,
-    EXPERTS,
-    HEADS,
-    HIDDEN,
-    LAYERS,
-    SHARED_EXPERTS,
-    TOP_K,
-    Reading,
-    make_blocks,
-    make_reading,
-    plain,
-    read_attention,
-    read_core,
-    read_feed_forwards,
-    read_heads,
-    read_tied,
-    refuse_leftovers,
-)
+from archinfer.models.readers import common
 from archinfer.models.readers.hybrid import mamba1
 from archinfer.models.readers.layering import read_windows
 from archinfer.models.readers.style import Style
@@ -47,7 +18,7 @@ from archinfer.models.shape import Cache
 # Hunyuan
 
 
-def read_hunyuan(keys: ConfigKeys) -> Reading:
+def read_hunyuan(keys: ConfigKeys) -> common.Reading:
     """Hunyuan A13B and Large: experts everywhere, perhaps caches shared by layers."""
     style = Style(
         qkv_bias="attention_bias",
@@ -55,30 +26,34 @@ def read_hunyuan(keys: ConfigKeys) -> Reading:
         qk_norm="head",
         qk_norm_key="use_qk_norm",
     )
-    hidden, layers, vocab = read_core(keys, style)
-    attention = read_attention(keys, hidden, style)
+    hidden, layers, vocab = common.read_core(keys, style)
+    attention = common.read_attention(keys, hidden, style)
     keys.ignore("org_vocab_size", "sliding_window", "use_sliding_window", "dense_list")
     shared = keys.flag("use_mixed_mlp_moe", default=True)
-    widths = keys.raw(*EXPERT_WIDTH)
-    feed_forwards = read_feed_forwards(keys, layers, replace(style, expert_width=widths is None))
-    if any(isinstance(f, MoE) for f in feed_forwards):
-        if shared and not keys.has(*SHARED_EXPERTS):
+    widths = keys.raw(*common.EXPERT_WIDTH)
+    feed_forwards = common.read_feed_forwards(
+        keys, layers, replace(style, expert_width=widths is None)
+    )
+    if any(isinstance(f, part.MoE) for f in feed_forwards):
+        if shared and not keys.has(*common.SHARED_EXPERTS):
             raise keys.refuse("key num_shared_expert is missing")
         if not keys.has("intermediate_size"):
             keys.warnings.append("intermediate_size is missing: moe_intermediate_size taken")
     if not shared:
         feed_forwards = [
-            replace(f, shared_width=0) if isinstance(f, MoE) else f for f in feed_forwards
+            replace(f, shared_width=0) if isinstance(f, part.MoE) else f for f in feed_forwards
         ]
     period = keys.integer("cla_share_factor", default=1) if keys.flag("use_cla") else 1
     mixers = [replace(attention, borrows_cache=i % period != 0) for i in range(layers)]
-    return make_reading(keys, make_blocks(mixers, feed_forwards, style), hidden, vocab, style)
+    return common.make_reading(
+        keys, common.make_blocks(mixers, feed_forwards, style), hidden, vocab, style
+    )
 
 
 # ERNIE
 
 
-def read_ernie4_5(keys: ConfigKeys) -> Reading:
+def read_ernie4_5(keys: ConfigKeys) -> common.Reading:
     """ERNIE 4.5, dense or routed; its score-correction bias is a parameter."""
     style = Style(
         qkv_bias="use_bias",
@@ -88,20 +63,20 @@ def read_ernie4_5(keys: ConfigKeys) -> Reading:
         router_bias=True,
         defaults={"num_key_value_heads": 4},
     )
-    reading = plain(style)(keys)
+    reading = common.plain(style)(keys)
     if not keys.flag("use_bias"):
         return reading
     layers = [_with_shared_bias(block) for block in reading.layers]
-    return replace(reading, layers=layers, head_bias=keys.has(*EXPERTS))
+    return replace(reading, layers=layers, head_bias=keys.has(*common.EXPERTS))
 
 
-def _with_shared_bias(block: LayerBlock) -> LayerBlock:
+def _with_shared_bias(block: part.LayerBlock) -> part.LayerBlock:
     """The layer with biases on its shared experts; its routed experts have none."""
     parts = [
-        replace(part, body=replace(part.body, shared_bias=True))
-        if isinstance(part, Sublayer) and isinstance(part.body, MoE)
-        else part
-        for part in block.parts
+        replace(one, body=replace(one.body, shared_bias=True))
+        if isinstance(one, part.Sublayer) and isinstance(one.body, part.MoE)
+        else one
+        for one in block.parts
     ]
     return replace(block, parts=tuple(parts))
 
@@ -109,84 +84,84 @@ def _with_shared_bias(block: LayerBlock) -> LayerBlock:
 # DBRX, Grok, Arctic
 
 
-def read_dbrx(keys: ConfigKeys) -> Reading:
+def read_dbrx(keys: ConfigKeys) -> common.Reading:
     """DBRX: everything in two nested objects."""
-    hidden, layers = keys.integer(*HIDDEN), keys.integer(*LAYERS)
-    vocab, heads = keys.integer("vocab_size"), keys.integer(*HEADS)
+    hidden, layers = keys.integer(*common.HIDDEN), keys.integer(*common.LAYERS)
+    vocab, heads = keys.integer("vocab_size"), keys.integer(*common.HEADS)
     attn, ffn = keys.section("attn_config"), keys.section("ffn_config")
     if attn is None or ffn is None:
         raise keys.refuse("keys attn_config and ffn_config are missing")
     keys.ignore("num_key_value_heads")
     if hidden % heads:
         raise keys.refuse(f"d_model {hidden} is no multiple of {heads} heads")
-    attention = Attention(heads, attn.integer("kv_n_heads"), hidden // heads)
+    attention = part.Attention(heads, attn.integer("kv_n_heads"), hidden // heads)
     stated = ffn.integer("hidden_size", default=hidden)
     if stated != hidden:
         raise ffn.refuse(f"hidden_size is {stated} but d_model is {hidden}")
-    moe = MoE(
+    moe = part.MoE(
         ffn.integer("moe_num_experts"), ffn.integer("moe_top_k"), ffn.integer("ffn_hidden_size")
     )
-    refuse_leftovers(attn)
-    refuse_leftovers(ffn)
-    blocks = [LayerBlock.of(1, attention, moe) for _ in range(layers)]
-    return make_reading(keys, blocks, hidden, vocab, Style())
+    common.refuse_leftovers(attn)
+    common.refuse_leftovers(ffn)
+    blocks = [part.LayerBlock.of(1, attention, moe) for _ in range(layers)]
+    return common.make_reading(keys, blocks, hidden, vocab, Style())
 
 
-def grok(keys: ConfigKeys) -> Reading:
+def grok(keys: ConfigKeys) -> common.Reading:
     """Grok-1 and Grok-2: sandwich norms; Grok-2 adds a dense feed-forward beside the experts."""
     style = Style(norms_after=1)
     keys.ignore("max_attn_value", "attn_output_multiplier", "global_attn_every_n")
-    hidden, layers, vocab = read_core(keys, style)
-    attention = read_attention(keys, hidden, style)
+    hidden, layers, vocab = common.read_core(keys, style)
+    attention = common.read_attention(keys, hidden, style)
     width = keys.integer("intermediate_size")
-    moe = MoE(
-        keys.integer(*EXPERTS),
-        keys.integer(*TOP_K),
+    moe = part.MoE(
+        keys.integer(*common.EXPERTS),
+        keys.integer(*common.TOP_K),
         keys.integer("moe_intermediate_size", default=width),
         shared_width=width if keys.flag("residual_moe") else 0,
     )
-    blocks = make_blocks([attention] * layers, [moe] * layers, style)
+    blocks = common.make_blocks([attention] * layers, [moe] * layers, style)
     return replace(
-        make_reading(keys, blocks, hidden, vocab, style),
-        tied=read_tied(keys, keys.text("model_type") == "grok-1"),
+        common.make_reading(keys, blocks, hidden, vocab, style),
+        tied=common.read_tied(keys, keys.text("model_type") == "grok-1"),
         final_norm_vectors=1,
     )
 
 
-def read_arctic(keys: ConfigKeys) -> Reading:
+def read_arctic(keys: ConfigKeys) -> common.Reading:
     """Arctic: a dense residual feed-forward as wide as hidden_size beside the experts."""
     style = Style(expert_width=True)
     keys.ignore("parallel_attn_mlp_res", "sliding_window", "moe_layer_frequency")
-    hidden, layers, vocab = read_core(keys, style)
-    attention = read_attention(keys, hidden, style)
+    hidden, layers, vocab = common.read_core(keys, style)
+    attention = common.read_attention(keys, hidden, style)
     step = keys.integer("moe_layer_frequency", default=2)
     width = keys.integer("intermediate_size")
-    moe = Sublayer(MoE(keys.integer(*EXPERTS), keys.integer(*TOP_K), width))
+    moe = part.Sublayer(part.MoE(keys.integer(*common.EXPERTS), keys.integer(*common.TOP_K), width))
     residual = keys.flag("use_residual", default=True)
-    dense = Sublayer(DenseMLP(width))
-    beside = Sublayer(DenseMLP(hidden, component="shared"))
+    dense = part.Sublayer(part.DenseMLP(width))
+    beside = part.Sublayer(part.DenseMLP(hidden, component="shared"))
     blocks = []
     for i in range(layers):
-        parts: tuple[Sublayer | Parallel, ...] = (Sublayer(attention), dense)
+        parts: tuple[part.Sublayer | part.Parallel, ...] = (part.Sublayer(attention), dense)
         if (i + 1) % step == 0:
-            parts = (Sublayer(attention), moe)
+            parts = (part.Sublayer(attention), moe)
             if residual:
-                parts = (Parallel(((Sublayer(attention), beside), (moe,))),)
-        blocks.append(LayerBlock(1, parts))
-    return make_reading(keys, blocks, hidden, vocab, style)
+                parts = (part.Parallel(((part.Sublayer(attention), beside), (moe,))),)
+        blocks.append(part.LayerBlock(1, parts))
+    return common.make_reading(keys, blocks, hidden, vocab, style)
 
 
-class BareAttention(Attention):
+class BareAttention(part.Attention):
     """Attention of which only `extra` is stored here: its projections are counted elsewhere."""
 
     __slots__ = ()
 
-    def pieces(self, hidden: int) -> Iterator[Piece]:
+    def pieces(self, hidden: int) -> Iterator[part.Piece]:
         """What is stored in this layer."""
         yield from self.extra
 
 
-class CrossAttention(Attention):
+class CrossAttention(part.Attention):
     """Attention to a picture, whose keys and values do not grow with the text."""
 
     __slots__ = ()
@@ -201,61 +176,61 @@ class CrossAttention(Attention):
         return ()
 
 
-class ReusedMLP(DenseMLP):
+class ReusedMLP(part.DenseMLP):
     """A feed-forward whose matrices another layer stores."""
 
     __slots__ = ()
 
-    def pieces(self, hidden: int) -> Iterator[Piece]:
+    def pieces(self, hidden: int) -> Iterator[part.Piece]:
         """None."""
         yield from ()
 
 
-def read_jetmoe(keys: ConfigKeys) -> Reading:
+def read_jetmoe(keys: ConfigKeys) -> common.Reading:
     """JetMoE: query and output projections are experts as well; keys and values are shared."""
-    hidden, layers, vocab = read_core(keys, Style())
+    hidden, layers, vocab = common.read_core(keys, Style())
     experts, top_k = keys.integer("num_local_experts"), keys.integer("num_experts_per_tok")
     kv, width = keys.integer("num_key_value_heads"), keys.integer("kv_channels")
     keys.only("num_attention_heads", kv * top_k)
     keys.only("bias", True)
     keys.ignore("glu", "moe_num_experts", "moe_top_k")
-    bias = (Piece("experts", hidden, vector=True),)
-    shared = Piece("attention", 2 * hidden * kv * width, module="self_attn.kv_proj")
+    bias = (part.Piece("experts", hidden, vector=True),)
+    shared = part.Piece("attention", 2 * hidden * kv * width, module="self_attn.kv_proj")
     attention = BareAttention(kv * top_k, kv, width, extra=(shared,))
-    chosen = MoE(experts, top_k, kv * width, matrices=2, extra=bias)
-    moe = MoE(experts, top_k, keys.integer("intermediate_size"), extra=bias)
-    parts = (Sublayer(attention), Sublayer(chosen, norms_before=0), Sublayer(moe))
-    blocks = [LayerBlock(1, parts) for _ in range(layers)]
-    return make_reading(keys, blocks, hidden, vocab, Style(tied=True))
+    chosen = part.MoE(experts, top_k, kv * width, matrices=2, extra=bias)
+    moe = part.MoE(experts, top_k, keys.integer("intermediate_size"), extra=bias)
+    parts = (part.Sublayer(attention), part.Sublayer(chosen, norms_before=0), part.Sublayer(moe))
+    blocks = [part.LayerBlock(1, parts) for _ in range(layers)]
+    return common.make_reading(keys, blocks, hidden, vocab, Style(tied=True))
 
 
-def read_mllama_text_model(keys: ConfigKeys) -> Reading:
+def read_mllama_text_model(keys: ConfigKeys) -> common.Reading:
     """Llama 3.2 Vision's decoder: Llama, with cross-attention in some layers."""
-    hidden, layers, vocab = read_core(keys, Style())
-    attention = read_attention(keys, hidden, Style())
+    hidden, layers, vocab = common.read_core(keys, Style())
+    attention = common.read_attention(keys, hidden, Style())
     crossed = set(keys.whole_list("cross_attention_layers", [3, 8, 13, 18, 23, 28, 33, 38]) or [])
-    dense = Sublayer(DenseMLP(keys.integer("intermediate_size")))
-    gates = (Piece("other", 2, vector=True),)
+    dense = part.Sublayer(part.DenseMLP(keys.integer("intermediate_size")))
+    gates = (part.Piece("other", 2, vector=True),)
     cross = CrossAttention(attention.heads, attention.kv_heads, attention.head_dim, qk_norm="head")
     blocks = [
-        LayerBlock(1, (Sublayer(cross), dense), gates)
+        part.LayerBlock(1, (part.Sublayer(cross), dense), gates)
         if i in crossed
-        else LayerBlock(1, (Sublayer(attention), dense))
+        else part.LayerBlock(1, (part.Sublayer(attention), dense))
         for i in range(layers)
     ]
-    reading = make_reading(keys, blocks, hidden, vocab, Style())
+    reading = common.make_reading(keys, blocks, hidden, vocab, Style())
     notes = ("keys and values of pictures are not in the KV cache",)
     # Eight further rows stand for pictures.
-    return replace(reading, outside=(Piece("embedding", 8 * hidden),), notes=notes)
+    return replace(reading, outside=(part.Piece("embedding", 8 * hidden),), notes=notes)
 
 
-def read_gemma3n_text(keys: ConfigKeys) -> Reading:
+def read_gemma3n_text(keys: ConfigKeys) -> common.Reading:
     """Gemma 3n: four streams mixed by AltUp, low-rank side branches, embeddings per layer."""
     style = Style(qk_norm="head", tied=True, window="every", window_every=5, window_default=512,
                   qkv_bias="attention_bias", o_bias="attention_bias",
                   defaults={"head_dim": 256})  # fmt: skip
-    hidden, layers, vocab = read_core(keys, style)
-    attention = read_attention(keys, hidden, style)
+    hidden, layers, vocab = common.read_core(keys, style)
+    attention = common.read_attention(keys, hidden, style)
     windows = read_windows(keys, layers, style)
     borrowed = keys.integer("num_kv_shared_layers", default=15, low=0)
     widths = keys.per_layer(("intermediate_size",), layers)
@@ -265,31 +240,33 @@ def read_gemma3n_text(keys: ConfigKeys) -> Reading:
     rank = keys.integer("laurel_rank", default=64)
     keys.ignore("altup_active_idx", "altup_correct_scale", "altup_coef_clip")
     side = (
-        Piece("dense_mlp", 2 * hidden * own, module="per_layer_projection"),
-        Piece("other", 2 * hidden * rank, module="laurel"),
-        Piece("other", hidden * streams + streams * streams * (1 + streams), module="altup"),
-        Piece("norm", 4 * hidden, vector=True),
+        part.Piece("dense_mlp", 2 * hidden * own, module="per_layer_projection"),
+        part.Piece("other", 2 * hidden * rank, module="laurel"),
+        part.Piece("other", hidden * streams + streams * streams * (1 + streams), module="altup"),
+        part.Piece("norm", 4 * hidden, vector=True),
     )
     blocks = [
-        LayerBlock(
+        part.LayerBlock(
             1,
             (
-                Sublayer(replace(attention, window=w, borrows_cache=i >= layers - borrowed), 1, 1),
-                Sublayer(DenseMLP(width), 1, 1),
+                part.Sublayer(
+                    replace(attention, window=w, borrows_cache=i >= layers - borrowed), 1, 1
+                ),
+                part.Sublayer(part.DenseMLP(width), 1, 1),
             ),
             side,
         )
         for i, (w, width) in enumerate(zip(windows, widths, strict=True))
     ]
     outside = (
-        Piece("embedding", rows * layers * own),
-        Piece("other", hidden * layers * own + 2 * (streams - 1) * hidden * hidden),
-        Piece("norm", own, vector=True),
+        part.Piece("embedding", rows * layers * own),
+        part.Piece("other", hidden * layers * own + 2 * (streams - 1) * hidden * hidden),
+        part.Piece("norm", own, vector=True),
     )
-    return replace(make_reading(keys, blocks, hidden, vocab, style), outside=outside)
+    return replace(common.make_reading(keys, blocks, hidden, vocab, style), outside=outside)
 
 
-def read_zamba2(keys: ConfigKeys) -> Reading:
+def read_zamba2(keys: ConfigKeys) -> common.Reading:
     """Zamba 2: Mamba 2, and a few shared transformer blocks with adapters at each use."""
     heads = keys.integer("n_mamba_heads", default=8)
     inner = keys.integer("mamba_expand", default=2) * keys.integer("hidden_size")
@@ -299,31 +276,31 @@ def read_zamba2(keys: ConfigKeys) -> Reading:
     keys.ignore("use_mem_rope", "use_long_context", "use_mem_eff_path", "use_shared_mlp_adapter")
     keys.only("add_bias_linear", False)
     keys.only("use_conv_bias", True)
-    mamba = Mamba2(
+    mamba = part.Mamba2(
         heads, inner // heads, keys.integer("mamba_d_state", default=64),
         keys.integer("mamba_ngroups", "n_groups", default=1),
         keys.integer("mamba_d_conv", default=4),
     )  # fmt: skip
     rank, stored = keys.integer("adapter_rank"), keys.integer("num_mem_blocks", default=1)
     hidden, wide = keys.integer("hidden_size"), keys.integer("intermediate_size")
-    own = [Piece("dense_mlp", rank * (hidden + 2 * wide))]
+    own = [part.Piece("dense_mlp", rank * (hidden + 2 * wide))]
     if keys.flag("use_shared_attention_adapter"):
-        own.append(Piece("attention", 3 * 2 * rank * 2 * hidden))
+        own.append(part.Piece("attention", 3 * 2 * rank * 2 * hidden))
     return _shared_blocks(keys, mamba, stored, tuple(own))
 
 
-def read_zamba(keys: ConfigKeys) -> Reading:
+def read_zamba(keys: ConfigKeys) -> common.Reading:
     """Zamba 1: Mamba 1 in heads (as many numbers as without), one shared transformer block."""
     keys.ignore("n_mamba_heads", "use_mamba_kernels", "attn_layer_period", "attn_layer_offset")
     return _shared_blocks(keys, mamba1(keys, keys.integer("hidden_size")), 1, ())
 
 
 def _shared_blocks(
-    keys: ConfigKeys, mamba: Mixer, stored: int, adapters: tuple[Piece, ...]
-) -> Reading:
+    keys: ConfigKeys, mamba: part.Mixer, stored: int, adapters: tuple[part.Piece, ...]
+) -> common.Reading:
     """Mamba in every layer; before it, in some, one of `stored` transformer blocks on the hidden
     vector and the embedding side by side, with a matrix and adapters of the layer's own."""
-    hidden, layers, vocab = read_core(keys, Style())
+    hidden, layers, vocab = common.read_core(keys, Style())
     keys.only("attention_hidden_size", 2 * hidden)
     types = keys.names_list("layers_block_type", layers)
     if types is None:
@@ -333,24 +310,24 @@ def _shared_blocks(
     width = keys.integer("attention_head_dim", default=2 * hidden // heads)
     wide = keys.integer("intermediate_size")
     block = (
-        Piece("attention", 2 * hidden * (heads + 2 * kv) * width + heads * width * hidden),
-        Piece("norm", 3 * hidden, vector=True),
-        Piece("dense_mlp", 3 * hidden * wide),
+        part.Piece("attention", 2 * hidden * (heads + 2 * kv) * width + heads * width * hidden),
+        part.Piece("norm", 3 * hidden, vector=True),
+        part.Piece("dense_mlp", 3 * hidden * wide),
     )
-    own = (Piece("other", hidden * hidden, module="linear"), *adapters)
+    own = (part.Piece("other", hidden * hidden, module="linear"), *adapters)
     shared = (
-        Sublayer(BareAttention(heads, kv, width), norms_before=0),
-        Sublayer(ReusedMLP(wide), norms_before=0),
+        part.Sublayer(BareAttention(heads, kv, width), norms_before=0),
+        part.Sublayer(ReusedMLP(wide), norms_before=0),
     )
     blocks, used = [], 0
     for kind in types:
         if kind != "hybrid":
-            blocks.append(LayerBlock(1, (Sublayer(mamba),)))
+            blocks.append(part.LayerBlock(1, (part.Sublayer(mamba),)))
             continue
         extra = (*block, *own) if used < stored else own
-        blocks.append(LayerBlock(1, (*shared, Sublayer(mamba)), extra))
+        blocks.append(part.LayerBlock(1, (*shared, part.Sublayer(mamba)), extra))
         used += 1
-    reading = make_reading(keys, blocks, hidden, vocab, Style(tied=True))
+    reading = common.make_reading(keys, blocks, hidden, vocab, Style(tied=True))
     note = (
         f"{used} layers use {stored} shared transformer block(s), counted once; what their later "
         "uses read is left out"
@@ -358,24 +335,24 @@ def _shared_blocks(
     return replace(reading, notes=(note,))
 
 
-def nemotron_nas(keys: ConfigKeys) -> Reading:
+def nemotron_nas(keys: ConfigKeys) -> common.Reading:
     """Llama-Nemotron: every block with its own attention and width, or without."""
     style = Style(qkv_bias="attention_bias", o_bias="attention_bias", mlp_bias="mlp_bias")
-    hidden, layers, vocab = read_core(keys, style)
-    heads, _, head_dim = read_heads(keys, hidden, style)
+    hidden, layers, vocab = common.read_core(keys, style)
+    heads, _, head_dim = common.read_heads(keys, hidden, style)
     bias, mlp_bias = keys.flag("attention_bias"), keys.flag("mlp_bias")
     entries = keys.layer_list("block_configs", keys.raw("block_configs"), layers)
-    mixers: list[Mixer | None] = []
-    feed_forwards: list[FeedForward | None] = []
+    mixers: list[part.Mixer | None] = []
+    feed_forwards: list[part.FeedForward | None] = []
     for index, entry in enumerate(entries):
         where = f"{keys.where}: block_configs[{index}]"
         block = ConfigKeys(entry if isinstance(entry, dict) else {}, where)
         attention, ff = block.section("attention"), block.section("ffn")
         if attention is None or ff is None:
             raise block.refuse("needs an attention and an ffn")
-        for part in (attention, ff):
-            if part.flag("replace_with_linear") or part.raw("sparsify"):
-                raise part.refuse("replace_with_linear and sparsify are not supported")
+        for one in (attention, ff):
+            if one.flag("replace_with_linear") or one.raw("sparsify"):
+                raise one.refuse("replace_with_linear and sparsify are not supported")
         if attention.flag("no_op"):
             mixers.append(None)
         else:
@@ -384,7 +361,7 @@ def nemotron_nas(keys: ConfigKeys) -> Reading:
                 raise attention.refuse(f"{group} heads in a group do not divide {heads} heads")
             window = attention.optional("window_length", low=0) or None
             mixers.append(
-                Attention(
+                part.Attention(
                     heads, heads // group, head_dim, qkv_bias=bias, o_bias=bias, window=window
                 )
             )
@@ -394,5 +371,7 @@ def nemotron_nas(keys: ConfigKeys) -> Reading:
             width = ff.optional("intermediate_size")
             if width is None:
                 width = ceil(int(2 * ff.number("ffn_mult", 0.0) * hidden / 3) / 256) * 256
-            feed_forwards.append(DenseMLP(width, 3, mlp_bias))
-    return make_reading(keys, make_blocks(mixers, feed_forwards, style), hidden, vocab, style)
+            feed_forwards.append(part.DenseMLP(width, 3, mlp_bias))
+    return common.make_reading(
+        keys, common.make_blocks(mixers, feed_forwards, style), hidden, vocab, style
+    )
