@@ -16,16 +16,17 @@ from archinfer.physics.mapping import Placement
 from archinfer.physics.roofline import roofline_tokens_per_s
 
 
-@pytest.mark.parametrize("machine", Hardware.names())
-def test_no_speed_is_above_bandwidth_or_peak(machine: str) -> None:
-    """Every model of the catalogue, with 1 to 4,096 users and with every software."""
-    hardware = Hardware.load(machine)
+@pytest.mark.parametrize("at", range(len(Hardware.names())), ids=Hardware.names())
+def test_no_speed_is_above_bandwidth_or_peak(at: int) -> None:
+    """Every fifth model of the catalogue, beginning elsewhere for each machine, so that every model
+    meets six machines; with 1 to 4,096 users and with every software."""
+    hardware = Hardware.load(Hardware.names()[at])
     group = 1.0 if hardware.spatial or hardware.alone else min(8.0, hardware.scale_up_size)
     # On a wafer a token passes alone.
     users = np.ones(1) if hardware.spatial else np.array([1.0, 64.0, 4096.0])
     variants = [hardware, *(hardware.with_software(s.name) for s in hardware.software)]
     peak = max(flops for _, flops in hardware.peaks_flops) * group
-    for name in catalogue.names():
+    for name in catalogue.names()[at % 5 :: 5]:
         workload, _ = workload_of(catalogue.load(name), Deployment(context_tokens=4000))
         layers = float(workload.shape.layers)
         mapping = Placement(1.0 if hardware.spatial else layers, group)
