@@ -127,8 +127,16 @@ class Memoryless(Sized):
 
     __slots__ = ()
 
+    KIND: ClassVar[str] = ""
+    """What people call it, with its sizes."""
+
     SPLIT: ClassVar[str] = ""
     """The field whose heads or channels tensor parallelism shares; "": there is no state."""
+
+    @property
+    def kind(self) -> str:
+        """What people call it."""
+        return self.KIND.format(self)
 
     def caches(self) -> tuple[Cache, ...]:
         """Keys and values of one layer: none."""

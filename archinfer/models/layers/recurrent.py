@@ -13,14 +13,8 @@ from archinfer.models.layers.pieces import (
     Piece,
 )
 
-_DELTA_STEPS = (
-    "input projection",
-    "q/k norm",
-    "state times key",
-    "state times query",
-    "gated norm",
-    "output projection",
-)
+_DELTA_STEPS = ("input projection", "q/k norm", "state times key", "state times query",
+                "gated norm", "output projection")  # fmt: skip
 """Dependent all-reduces of a delta rule: what the state holds of a key, then of a query."""
 
 
@@ -40,14 +34,10 @@ class GatedDelta(Memoryless):
     conv: int
 
     TITLE = "linear attention"
+    KIND = "gated DeltaNet {0.key_heads}:{0.value_heads}"
     DIVIDES = ("key_heads", "value_heads")
     SPLIT = "value_heads"
     steps = _DELTA_STEPS
-
-    @property
-    def kind(self) -> str:
-        """What people call it."""
-        return f"gated DeltaNet {self.key_heads}:{self.value_heads}"
 
     @property
     def _channels(self) -> int:
@@ -85,13 +75,9 @@ class KimiDelta(Memoryless):
     full_rank_gate: bool = False
 
     TITLE = "linear attention"
+    KIND = "Kimi delta attention {0.heads}"
     SPLIT = "heads"
     steps = _DELTA_STEPS
-
-    @property
-    def kind(self) -> str:
-        """What the maker calls it."""
-        return f"Kimi delta attention {self.heads}"
 
     def pieces(self, hidden: int) -> Iterator[Piece]:
         """q, k, v, output, gate, decay and beta projections, convolutions, gated norm."""
@@ -125,13 +111,9 @@ class Lightning(Memoryless):
     head_dim: int
 
     TITLE = "linear attention"
+    KIND = "lightning attention {0.heads}"
     SPLIT = "heads"
     steps = ("QKV projection", "state times query", "output norm", "output projection")
-
-    @property
-    def kind(self) -> str:
-        """What the maker calls it."""
-        return f"lightning attention {self.heads}"
 
     def pieces(self, hidden: int) -> Iterator[Piece]:
         """q, k, v, gate and output projections, output norm."""
@@ -168,12 +150,8 @@ class Mamba1(Memoryless):
     inner_norms: bool = False
 
     TITLE = "mamba"
+    KIND = "Mamba-1 state {0.state}"
     SPLIT = "inner"
-
-    @property
-    def kind(self) -> str:
-        """What people call it."""
-        return f"Mamba-1 state {self.state}"
 
     def pieces(self, hidden: int) -> Iterator[Piece]:
         """In-, x-, dt- and out-projection, convolution, A, D, inner norms."""
@@ -230,13 +208,9 @@ class Mamba2(Memoryless):
     gated_norm: bool = True
 
     TITLE = "mamba"
+    KIND = "Mamba-2 {0.heads} heads, state {0.state}"
     DIVIDES = ("groups", "heads")
     SPLIT = "heads"
-
-    @property
-    def kind(self) -> str:
-        """What people call it."""
-        return f"Mamba-2 {self.heads} heads, state {self.state}"
 
     @property
     def _inner(self) -> int:
@@ -285,13 +259,9 @@ class ShortConv(Memoryless):
     bias: bool = False
 
     TITLE = "convolution"
+    KIND = "short convolution {0.taps}"
     SPLIT = "width"
     steps = ("input projection", "output projection")
-
-    @property
-    def kind(self) -> str:
-        """What it is."""
-        return f"short convolution {self.taps}"
 
     def pieces(self, hidden: int) -> Iterator[Piece]:
         """In- and out-projection, taps, biases."""
@@ -321,14 +291,10 @@ class RecurrentUnit(Memoryless):
     conv: int
 
     TITLE = "recurrent"
+    KIND = "linear recurrent unit {0.width}"
     DIVIDES = ("blocks", "width")
     SPLIT = "width"
     steps = ("input projection", "gates", "output projection")
-
-    @property
-    def kind(self) -> str:
-        """What people call it."""
-        return f"linear recurrent unit {self.width}"
 
     def pieces(self, hidden: int) -> Iterator[Piece]:
         """Two projections in, one out, the gates' blocks, convolution, biases, decay."""
