@@ -17,7 +17,7 @@ from archinfer.errors import FileError, InputError
 from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
-from archinfer.models.formats import weight_format, weight_format_names
+from archinfer.models.formats import WEIGHT_FORMATS, weight_format
 from archinfer.models.huggingface import from_config
 from archinfer.models.layers import Attention, DenseMLP, LayerBlock, Mamba2, MoE
 from archinfer.models.solver_family import FamilyRules
@@ -42,7 +42,7 @@ def run(*arguments: str) -> Any:
 @settings(max_examples=60, deadline=None)
 @given(
     attention=st.sampled_from(["gqa", "mqa", "mla"]),
-    weights=st.sampled_from(weight_format_names()),
+    weights=st.sampled_from(sorted(WEIGHT_FORMATS)),
     total=st.floats(2e10, 4e12),
     sparsity=st.floats(1.0, 20.0),
     layers=st.integers(20, 120),

@@ -18,9 +18,10 @@ from archinfer import catalogue
 from archinfer.errors import ArchinferError, FileError, InputError
 from archinfer.models.architecture import Architecture
 from archinfer.models.checkpoint import load_architecture
-from archinfer.models.configfile import MAX_CONFIG_BYTES
-from archinfer.models.huggingface import from_config, known_families, load_config
+from archinfer.models.configfile import MAX_CONFIG_BYTES, read_json_object
+from archinfer.models.huggingface import from_config, known_families
 from archinfer.models.quantmethods import algorithm_names
+from tests.test_architecture import held_bytes
 
 
 def config(name: str, **changes: Any) -> dict[str, Any]:
@@ -136,9 +137,9 @@ def test_windowed_layers_do_not_keep_everything() -> None:
     model = catalogue.load("gpt-oss-120b")
     assert model.kv_bytes_per_token_past_windows() == 36_864
     tokens = 100_000
-    assert model.kv_bytes(tokens) == 36_864 * tokens + 36_864 * 128
+    assert held_bytes(model, tokens) == 36_864 * tokens + 36_864 * 128
     mistral = catalogue.load("mistral-7b-v0.1")
-    assert mistral.kv_bytes(1_000_000) == mistral.kv_window_bytes_max() == 536_870_912
+    assert held_bytes(mistral, 1_000_000) == mistral.kv_window_bytes_max() == 536_870_912
 
 
 def test_unused_window_keys_stay_unused() -> None:
@@ -157,7 +158,7 @@ def test_four_bits_come_with_scales_and_a_wider_head() -> None:
 
 def test_gigabytes_are_decimal() -> None:
     # 131,072 tokens of Llama-3.1-70B: 42.9 GB, which is 40 GiB.
-    stored = catalogue.load("llama-3.1-70b").kv_bytes(131_072)
+    stored = held_bytes(catalogue.load("llama-3.1-70b"), 131_072)
     assert stored == 40 * 2**30
     assert stored / 1e9 == pytest.approx(42.95, abs=0.01)
 
@@ -658,14 +659,14 @@ def test_fifty_megabytes_are_refused_without_reading_them(tmp_path: Path) -> Non
     with file.open("wb") as out:
         out.truncate(50_000_000)
     with pytest.raises(FileError, match="larger than 4 MB"):
-        load_config(str(file))
+        read_json_object(str(file))
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="no such file"):
-        load_config(str(tmp_path / "none.json"))
+        read_json_object(str(tmp_path / "none.json"))
     with pytest.raises(FileError, match="folder"):
-        load_config(str(tmp_path))
+        read_json_object(str(tmp_path))
 
 
 def test_infinity_is_accepted_where_it_changes_nothing(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_the_architecture_of_a_config_predicts_the_counts(
     fixture: str, family: str, batch: int, context: int
 ) -> None:
     stored = np.load(FIXTURES / f"{fixture}.npz")
-    config = MoEConfig.from_dict(json.loads(str(stored["config"])))
+    config = MoEConfig(**json.loads(str(stored["config"])))
     shape = from_config(config_json(config, family)).shape()
     weights = Weights.random(config, seed=0)
     assert shape.total_params == weights.params

@@ -185,13 +185,6 @@ def test_a_config_that_cannot_be_is_refused(change: dict[str, object], says: str
         dataclasses.replace(CONFIG, **change)
 
 
-def test_an_unknown_field_is_refused() -> None:
-    with pytest.raises(
-        InputError, match="unknown field of a MoE model 'hidden'; did you mean 'hidden_size'"
-    ):
-        MoEConfig.from_dict({"hidden": 1})
-
-
 def test_the_decoder_refuses_what_it_cannot_read() -> None:
     weights = Weights.random(CONFIG)
     decoder = Decoder(weights, batch=2, max_tokens=4)

@@ -57,7 +57,7 @@ def relative(found: np.ndarray, expected: np.ndarray) -> float:
 
 def load(path: Path) -> tuple[Weights, np.ndarray, np.ndarray]:
     stored = np.load(path)
-    weights = Weights.empty(MoEConfig.from_dict(json.loads(str(stored["config"]))))
+    weights = Weights.empty(MoEConfig(**json.loads(str(stored["config"]))))
     arrays = dict(weights.named())
     assert set(arrays) == set(stored.files) - {"config", "made_with", "tokens", "logits"}
     for name, array in arrays.items():

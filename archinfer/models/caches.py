@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from itertools import chain
 from math import inf
 
 from archinfer.models.layers.block import LayerBlock
@@ -53,11 +52,3 @@ class CacheFigures:
     def indexer_bytes_per_token(self, bits: float = 16) -> float:
         """Bytes of indexer keys one token adds; not in the KV figures."""
         return float(self._per_token_values(self._indexer_caches()) * Fraction(bits) / 8)
-
-    def kv_bytes(self, context_tokens: float, bits: float = 16) -> float:
-        """Bytes that one sequence of `context_tokens` keeps: growth, windows, indexer, state."""
-        stored = sum(
-            n * float(c.values_per_token) * min(context_tokens, float(c.window_tokens))
-            for n, c in chain(self._caches(), self._indexer_caches())
-        )
-        return stored * bits / 8 + self.state_bytes()

@@ -143,11 +143,6 @@ def _by_pattern(name: str) -> WeightFormat | None:
     return WeightFormat(name, bits + (16 + bits * zero) / group, note, True)
 
 
-def weight_format_names() -> tuple[str, ...]:
-    """Names of the weight formats, widest first."""
-    return tuple(WEIGHT_FORMATS)
-
-
 def split_formats(weights: str | Iterable[str]) -> tuple[str, ...]:
     """Weight formats, each once; a part's own (`int4,head=bf16`) belongs to the one before.
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from archinfer.errors import InputError, closest, either, shorten
 from archinfer.models.architecture import Architecture
-from archinfer.models.configfile import read_json_object
 from archinfer.models.configkeys import ConfigKeys
 from archinfer.models.defaults import with_defaults
 from archinfer.models.layers import group_layers
@@ -28,15 +27,6 @@ _NAME_MOST = 100
 def known_families() -> tuple[str, ...]:
     """Every `model_type` that is read without guessing, sorted."""
     return tuple(sorted({*FAMILIES, *SAME_AS}, key=lambda name: (name.lower(), name)))
-
-
-def load_config(path: str) -> dict[str, Any]:
-    """The config object in a file, or on standard input for `-`.
-
-    Raises:
-        FileError: what `archinfer.models.configfile.read_json_object` refuses.
-    """
-    return read_json_object(path)
 
 
 def _text_part(config: Mapping[str, Any], where: str) -> tuple[dict[str, Any], list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from archinfer.errors import InputError, UnknownNameError
 from archinfer.models.shape import Cache, LayerGroup, ModelShape
@@ -108,15 +108,6 @@ class MoEConfig:
     def _at_most(self, name: str, most: int) -> None:
         if getattr(self, name) > most:
             raise InputError(f"MoE model: {name} must be at most {most}, not {getattr(self, name)}")
-
-    @classmethod
-    def from_dict(cls, values: dict[str, object]) -> MoEConfig:
-        """A config from its fields by name (the reverse of `dataclasses.asdict`)."""
-        known = [f.name for f in fields(cls)]
-        for name in values:
-            if name not in known:
-                raise UnknownNameError("field of a MoE model", name, known)
-        return cls(**values)  # type: ignore[arg-type]
 
     @property
     def name(self) -> str:

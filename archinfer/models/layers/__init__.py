@@ -11,7 +11,7 @@ from archinfer.models.layers.block import (
 )
 from archinfer.models.layers.feedforward import DenseMLP, MoE
 from archinfer.models.layers.latent import CompressedAttention, LatentAttention
-from archinfer.models.layers.pieces import Piece
+from archinfer.models.layers.pieces import COMPONENTS, Piece
 from archinfer.models.layers.recurrent import (
     GatedDelta,
     KimiDelta,
@@ -23,7 +23,7 @@ from archinfer.models.layers.recurrent import (
 )
 
 __all__ = [
-    "Attention", "CompressedAttention", "DenseMLP", "FeedForward", "GatedDelta", "Indexer",
-    "KimiDelta", "LatentAttention", "LayerBlock", "Lightning", "Mamba1", "Mamba2", "Mixer", "MoE",
-    "Parallel", "Piece", "RecurrentUnit", "ShortConv", "Sublayer", "group_layers",
+    "COMPONENTS", "Attention", "CompressedAttention", "DenseMLP", "FeedForward", "GatedDelta",
+    "Indexer", "KimiDelta", "LatentAttention", "LayerBlock", "Lightning", "Mamba1", "Mamba2",
+    "Mixer", "MoE", "Parallel", "Piece", "RecurrentUnit", "ShortConv", "Sublayer", "group_layers",
 ]  # fmt: skip
