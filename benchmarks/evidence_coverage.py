@@ -9,8 +9,9 @@ through `infer`.
 
 `--nodes` and what is printed: as `benchmarks/simulation_coverage.py`; `width` is the median of
 p95 / p05. With `--sibling NAME` the evidence is the speed and that of a model of the catalogue on
-the same service, and what the speed says alone is printed first. Exit code 1 where a coverage of
-total, active or layers is off by more than 5 points.
+the same service, and what the speed says alone is printed first. With `--lane` it is the speed and
+that of the same model on 1 to 64 GPUs of one of three kinds, likewise. Exit code 1 where a coverage
+of total, active or layers is off by more than 5 points.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import numpy as np
 from simulation_coverage import masses, within
 
 from archinfer.hardware.profile import Hardware
-from archinfer.inference.evidence import KINDS, Conditions, Evidence, Piece
+from archinfer.inference.evidence import KINDS, Conditions, Deployment, Evidence, Piece
 from archinfer.inference.infer import infer
 from archinfer.inference.simulation import simulate
 from archinfer.solver.question import Question
@@ -65,7 +66,8 @@ def run(
         told = zip(evidence.pieces[:used], simulated.seen[i], strict=False)
         pieces = tuple(replace(piece, value=float(v)) for piece, v in told)
         started = time.process_time()
-        posterior = infer(one, samples, seed=seed + i, evidence=Evidence(pieces))
+        lanes = evidence.deployments if len(pieces) == len(evidence.pieces) else ()
+        posterior = infer(one, samples, seed=seed + i, evidence=Evidence(pieces, lanes))
         seconds[i], ess[i] = time.process_time() - started, posterior.ess
         if not posterior.possible:
             continue
@@ -100,14 +102,20 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=16_384)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sibling", help="a known model on the same service")
+    parser.add_argument("--lane", action="store_true", help="the same model on unknown GPUs too")
     args = parser.parse_args()
     nodes = None
     if args.nodes != "known":
         low, _, high = args.nodes.partition(":")
         nodes = int(low), int(high or low)
     asked = args.hardware, nodes, args.draws, args.seed, args.samples
-    if args.sibling:
-        both = Evidence((Piece("speed", 1.0), Piece("speed", 1.0, model=args.sibling)))
+    if args.sibling or args.lane:
+        alone = Piece("speed", 1.0)
+        both = Evidence((alone, replace(alone, model=args.sibling or "")))
+        if args.lane:
+            gpus = tuple(Hardware.load(name) for name in ("h100-sxm", "h200-sxm", "b200"))
+            usual = Deployment("usual lane", gpus, (1, 64))
+            both = Evidence((alone, replace(alone, deployment=usual.name)), (usual,))
         print(json.dumps(run(*asked, both, 1), indent=2))
         result = run(*asked, both)
     else:

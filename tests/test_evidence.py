@@ -18,8 +18,12 @@ from archinfer import solve
 from archinfer.api.evidence import read_evidence
 from archinfer.cli.examples import example
 from archinfer.errors import FileError, InputError
-from archinfer.inference.evidence import Conditions, Evidence, Piece
+from archinfer.hardware.profile import Hardware
+from archinfer.inference.building import generative_model
+from archinfer.inference.evidence import Conditions, Deployment, Evidence, Piece
+from archinfer.inference.generative import COORDINATES, DEPLOYED
 from archinfer.inference.infer import infer
+from archinfer.inference.lanes import WIDTH
 from archinfer.inference.observing import (
     PRICE_LOG_SD,
     PRICE_OVER_COST,
@@ -30,7 +34,10 @@ from archinfer.inference.observing import (
     predict,
 )
 from archinfer.inference.posterior import Posterior
+from archinfer.inference.prior import CATALOGUE_PRIOR
+from archinfer.inference.simulation import simulate
 from archinfer.physics.decode import decode_time
+from archinfer.solver.question import Question
 from tests.cli import run
 from tests.founding import founding, wafer
 
@@ -106,10 +113,7 @@ class TestDensity:
 
 
 def _model():  # type: ignore[no-untyped-def]
-    from archinfer.inference.building import generative_model as model
-    from archinfer.inference.prior import CATALOGUE_PRIOR
-
-    return model(founding(), CATALOGUE_PRIOR, None, None, None, None, None)
+    return generative_model(founding(), CATALOGUE_PRIOR, None, None, None, None, None)
 
 
 def replace_errors(found):  # type: ignore[no-untyped-def]
@@ -250,6 +254,96 @@ class TestService:
         found = np.array([[float(x) for x in re.findall(r"\d+\.\d+", line)] for line in lines])
         assert found[:, 0] == pytest.approx(PRICE_OVER_COST, rel=0.2)
         assert found[:, 1] == pytest.approx(PRICE_LOG_SD, rel=0.1)
+
+
+GPUS = tuple(Hardware.load(name) for name in ("h100-sxm", "b200"))
+USUAL = Deployment("usual lane", GPUS, (1, 64))
+THERE = Piece("speed", 70.0, 0.08, deployment="usual lane")
+
+
+class TestDeployments:
+    def test_the_likelihood_is_the_product_over_deployments(self) -> None:
+        """That of the other one is what its own model says of the same architectures."""
+        lane = replace(USUAL, hardware=GPUS[1:], weights=("fp8",))
+        evidence = Evidence((SHORT, THERE), (lane,))
+        built = CATALOGUE_PRIOR, None, None, None, None, "profile", None
+        joint = generative_model(founding(weights=("fp8",)), *built, evidence)
+        first = joint.space.dimensions - WIDTH
+        z = np.random.default_rng(0).standard_normal((512, joint.space.dimensions))
+        cell = np.random.default_rng(1).integers(0, len(joint.space.cell_probability), 512)
+        evidence_log, batch = joint.evaluate(3, z, cell)
+        alone, same = joint.evaluate(2, z, cell)
+        there = Question(GPUS[1], (1, 64), observed=True, weights=("fp8",))
+        model = generative_model(there, *built, evidence.of("usual lane"))
+        own = z[:, :COORDINATES].copy()
+        own[:, DEPLOYED] = z[:, first + 2 :]
+        _, expected = model.evaluate(2, own, cell)
+        fits = np.isfinite(evidence_log) & np.isfinite(alone)
+        assert 50 < fits.sum() < 512
+        assert expected.total_params[fits] == pytest.approx(batch.total_params[fits])
+        added = evidence_log[fits] - alone[fits]
+        assert added == pytest.approx((expected.log_speed + expected.log_nodes)[fits])
+        assert batch.log_before[fits] == pytest.approx(same.log_speed[fits])
+
+    def test_a_slow_lane_on_known_machines_narrows(self) -> None:
+        lane = replace(USUAL, hardware=GPUS[1:], nodes=(8, 8), weights=("fp8",))
+
+        def found(speed: float) -> Posterior:
+            there = replace(THERE, value=speed)
+            return infer(
+                founding(), 4096, target_ess=500, evidence=Evidence((SHORT, there), (lane,))
+            )
+
+        slow, fast = found(30.0), found(120.0)
+        assert slow.quantiles("active_params")[2] > 1.3 * fast.quantiles("active_params")[2]
+        (one,) = slow.deployments
+        assert one.hardware == {"b200": pytest.approx(1.0)} and one.nodes.p95 == 8.0
+        assert slow.evidence[1].deployment == "usual lane" and slow.evidence[1].bits > 0.1
+
+    def test_a_lane_that_no_model_explains_is_named(self) -> None:
+        there = replace(THERE, value=1e5)
+        found = infer(founding(), 2048, target_ess=300, evidence=Evidence((SHORT, there), (USUAL,)))
+        assert not found.possible and "(usual lane)" in found.reason
+
+    def test_truths_lie_within(self) -> None:
+        """Of 8 simulated architectures with two lanes, 90 % intervals hold most."""
+        pieces = (SHORT, THERE)
+        simulated = simulate(founding(), 8, 3, evidence=Evidence(pieces, (USUAL,)))
+        inside = np.zeros(3)
+        for i, one in enumerate(simulated.questions):
+            told = tuple(
+                replace(p, value=float(v)) for p, v in zip(pieces, simulated.seen[i], strict=True)
+            )
+            found = infer(one, 2048, target_ess=200, evidence=Evidence(told, (USUAL,)))
+            for j, quantity in enumerate(("total_params", "active_params", "layers")):
+                low, high = found.quantiles(quantity, (0.05, 0.95))
+                inside[j] += low <= getattr(simulated.truth, quantity)[i] <= high
+        assert inside.min() >= 6
+
+    @pytest.mark.parametrize(
+        ("entries", "message"),
+        [
+            ("    hardware: h100-sxn\n    evidence:\n      - speed: 70\n", "h100-sxm"),
+            ("    hardware: b200\n    evidence:\n      - layers: 61\n", "8: layers: expected in"),
+            ("    hardware: b200\n    evidence:\n      - nodes: 8\n", "8: nodes: expected in key"),
+            ("    hardware: b200\n    nodes: 0\n    evidence:\n      - speed: 7\n", "7: key"),
+            ("    hardware: sn40l\n    evidence:\n      - ttft: 2s\n        prompt: 8k\n", "ttft"),
+        ],
+    )  # fmt: skip
+    def test_faults_have_their_line(self, tmp_path: Path, entries: str, message: str) -> None:
+        path = tmp_path / "e.yaml"
+        head = "schema_version: 1\nevidence:\n  - speed: 750\ndeployments:\n  - name: other\n"
+        path.write_text(f"{head}{entries}".replace("  - name", "  - name"), encoding="utf-8")
+        with pytest.raises(FileError) as caught:
+            read_evidence(path)
+        assert message in str(caught.value)
+
+    def test_the_founding_example_has_two_lanes(self, capsys: pytest.CaptureFixture[str]) -> None:
+        path = "docs/evidence/founding.yaml"
+        assert "h100-sxm or h200-sxm or b200" in run(capsys, "evidence", path).out
+        found = read_evidence(path)
+        assert [p.deployment for p in found.pieces] == ["", "", "usual lane", "usual lane"]
+        assert found.deployments[0].nodes == (1, 64)
 
 
 class TestFiles:

@@ -13,8 +13,11 @@ from pydantic import Field, create_model
 from archinfer import files, strict
 from archinfer.asking import Ask
 from archinfer.errors import InputError
-from archinfer.files import Document
-from archinfer.inference.evidence import KINDS, Conditions, Evidence, Piece
+from archinfer.files import Document, Location
+from archinfer.hardware.profile import Hardware
+from archinfer.inference.evidence import KINDS, Conditions, Deployment, Evidence, Piece
+from archinfer.inference.observing import check
+from archinfer.models.formats import weight_formats
 from archinfer.models.named import read_model
 from archinfer.physics.decode import Z90
 from archinfer.question import ASKS
@@ -43,6 +46,7 @@ class Gathered:
     pieces: tuple[Piece, ...]
     facts: Mapping[str, Any]
     """Options of a solve that the evidence settles."""
+    deployments: tuple[Deployment, ...] = ()
 
 
 def _ask(kind: str) -> Ask:
@@ -102,12 +106,29 @@ else:
     Entry = create_model("Entry", __base__=_Entry, __doc__=_Entry.__doc__, **_kinds())
 
 
+class Lane(StrictModel):
+    """Another deployment of the same architecture, and what was observed there."""
+
+    name: Text = Field(description="for people, as usual lane")
+    hardware: Text | Annotated[list[Text], Field(min_length=1)] = Field(
+        description="a profile, or candidates of which each is as likely"
+    )
+    nodes: Annotated[tuple[float, float], strict.asked("nodes", ASKS["nodes"])] | None = Field(
+        default=None, description="nodes that are there, or fewest and most; none: unknown"
+    )
+    weights: Text | None = Field(default=None, description="weight formats to consider, as fp8")
+    evidence: Annotated[list[Entry], Field(min_length=1)]
+
+
 class EvidenceFile(StrictModel):
     """What was observed, announced and estimated of one service."""
 
     schema_version: Literal[1]
     service: Text | None = Field(default=None, description="what it is, for people")
     evidence: Annotated[list[Entry], Field(min_length=1)]
+    deployments: list[Lane] = Field(
+        default=[], description="of the same architecture on other machines"
+    )
 
 
 def read_evidence(path: str | os.PathLike[str]) -> Gathered:
@@ -121,19 +142,52 @@ def read_evidence(path: str | os.PathLike[str]) -> Gathered:
     pieces: list[Piece] = []
     facts: dict[str, Any] = {}
     for i, entry in enumerate(file.evidence):
-        for name, value in _taken(document, i, entry):
+        for name, value in _taken(document, ("evidence", i), entry):
             if isinstance(value, Piece):
                 pieces.append(value)
             elif name in facts:
                 raise document.error(("evidence", i), f"{name} is said twice")
             else:
                 facts[name] = value
-    return Gathered(tuple(pieces), facts)
+    lanes: list[Deployment] = []
+    for k, lane in enumerate(file.deployments):
+        found, told = _lane(document, k, lane)
+        if any(found.name == other.name for other in lanes):
+            raise document.error(("deployments", k, "name"), f"{found.name!r} names another one")
+        lanes.append(found)
+        pieces += told
+    return Gathered(tuple(pieces), facts, tuple(lanes))
 
 
-def _taken(document: Document, i: int, entry: Any) -> Iterator[tuple[str, Any]]:
+def _lane(document: Document, k: int, lane: Lane) -> tuple[Deployment, list[Piece]]:
+    """One further deployment, and the pieces that speak of it."""
+    place = ("deployments", k)
+    told = []
+    for i, entry in enumerate(lane.evidence):
+        at = (*place, "evidence", i)
+        for name, value in _taken(document, at, entry):
+            if not isinstance(value, Piece):
+                where = f"key '{name}' of the deployment" if name in ("nodes", "weights") else (
+                    "the evidence of the whole service: it belongs to the architecture"
+                )  # fmt: skip
+                raise document.error(at, f"{name}: expected in {where}")
+            told.append(replace(value, deployment=lane.name))
+    names = [lane.hardware] if isinstance(lane.hardware, str) else lane.hardware
+    try:
+        machines = [Hardware.load(name) for name in names]
+        formats = weight_formats(lane.weights or ())
+        for machine in machines:
+            if lane.nodes is not None:
+                machine.check_nodes(int(lane.nodes[1]))
+            check(machine, told)
+    except InputError as error:
+        raise document.error(place, str(error)) from None
+    nodes = None if lane.nodes is None else (int(lane.nodes[0]), int(lane.nodes[1]))
+    return Deployment(lane.name, tuple(machines), nodes, formats), told
+
+
+def _taken(document: Document, place: Location, entry: Any) -> Iterator[tuple[str, Any]]:
     """The piece or the facts of one entry."""
-    place = ("evidence", i)
     said = [kind for kind in (*KINDS, *NAMED) if getattr(entry, kind) is not None]
     if len(said) != 1:
         found = " and ".join(said) or "none"
@@ -190,7 +244,7 @@ def settled(asked: Mapping[str, Any], nodes: Any = None) -> tuple[dict[str, Any]
     """
     given = asked["evidence"]
     if given is None or isinstance(given, Evidence):
-        file = Gathered(() if given is None else given.pieces, {})
+        file = Gathered((), {}) if given is None else Gathered(given.pieces, {}, given.deployments)
     else:
         file = read_evidence(given)
     observed = [piece for name in _AT for piece in _pieces(name, asked.get(name))]
@@ -203,7 +257,7 @@ def settled(asked: Mapping[str, Any], nodes: Any = None) -> tuple[dict[str, Any]
             raise InputError(f"{name}: said by the option and in the evidence; expected one")
     facts = dict(file.facts)
     nodes = facts.pop("nodes", nodes)
-    found = dict(asked) | facts | {"evidence": Evidence(pieces)}
+    found = dict(asked) | facts | {"evidence": Evidence(pieces, file.deployments)}
     both = asked.get("observed") is not None and asked.get("observed_max") is not None
     if base is not None and not both:
         # A best case is the most that there is, for the region.

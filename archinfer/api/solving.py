@@ -30,7 +30,7 @@ from archinfer.inference.claim import examine
 from archinfer.inference.comparison import Comparison, compare_with
 from archinfer.inference.infer import infer as infer_from
 from archinfer.inference.posterior import Posterior
-from archinfer.models.formats import split_formats, weight_format
+from archinfer.models.formats import weight_format, weight_formats
 from archinfer.models.named import read_model
 from archinfer.models.solver_family import ATTENTION_KINDS, FamilyRules, Habits
 from archinfer.physics.economy import node_dollars_per_hour
@@ -381,7 +381,7 @@ def machine(
 def formats(weights: str | Sequence[str]) -> tuple[str, ...]:
     """Names of weight formats, each once, of one text with commas or of several."""
     with naming("weights"):
-        return tuple(dict.fromkeys(weight_format(name).name for name in split_formats(weights)))
+        return weight_formats(weights)
 
 
 def _numbers(profile: Hardware, asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,3 +35,6 @@ def evidence(
         for name, value in found.facts.items():
             shown = value if isinstance(value, str) else format_range(value[0], value[1], "count")
             typer.echo(printable(f"  {name} {shown}"))
+        for lane in found.deployments:
+            machines = " or ".join(machine.name for machine in lane.hardware)
+            typer.echo(printable(f"  {lane.name}: {machines}"))

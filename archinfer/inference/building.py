@@ -9,14 +9,16 @@ import numpy as np
 
 from archinfer.asking import Range
 from archinfer.errors import InputError
+from archinfer.hardware.profile import Hardware
 from archinfer.hardware.speculation_law import SpeculationLaw
-from archinfer.inference.evidence import Evidence
+from archinfer.inference.evidence import Deployment, Evidence
 from archinfer.inference.generative import GenerativeModel
+from archinfer.inference.lanes import JointModel
 from archinfer.inference.observing import check
 from archinfer.inference.operations import Operations, operations
 from archinfer.inference.prior import ShapePrior
 from archinfer.models.solver_family import ATTENTION_KINDS, attention_rule
-from archinfer.solver.question import Question
+from archinfer.solver.question import Question, nodes_unknown
 
 
 def generative_model(
@@ -51,12 +53,41 @@ def generative_model(
                 f"{name} must be a range of at least 1, found {asked[0]:g}:{asked[1]:g}"
             )
     if evidence is not None:
-        check(question.hardware, evidence.pieces)
+        check(question.hardware, [p for p in evidence.pieces if not p.deployment])
         concurrency, read_context = evidence.served(concurrency, read_context)
-    return GenerativeModel(
-        question, prior, formats, kinds, concurrency, read_context, law, assumed or operations(),
-        () if evidence is None else evidence.pieces,
-    )  # fmt: skip
+    common = question, prior, formats, kinds, concurrency, read_context, law
+    if evidence is None or not evidence.deployments:
+        pieces = () if evidence is None else evidence.pieces
+        return GenerativeModel(*common, assumed or operations(), pieces)
+    joint = JointModel(*common, assumed or operations(), evidence.pieces)
+    for lane in evidence.deployments:
+        models = tuple(
+            generative_model(
+                _lane(question, lane, machine), prior, None, attention, None, None,
+                assumed=assumed, evidence=evidence.of(lane.name),
+            )
+            for machine in lane.hardware
+        )  # fmt: skip
+        joint.add(lane, models)
+    return joint
+
+
+def _lane(question: Question, lane: Deployment, machine: Hardware) -> Question:
+    """What is asked of a further deployment: the same architecture elsewhere."""
+    return Question(
+        machine,
+        lane.nodes or nodes_unknown(machine),
+        observed=True,
+        weights=lane.weights or question.weights,
+        kv=question.kv,
+        rules=question.rules,
+        habits=question.habits,
+        total=question.total,
+        active=question.active,
+        layers=question.layers,
+        nodes_known=lane.nodes is not None,
+        tables_known=question.tables_known,
+    )
 
 
 def _profile_law(question: Question) -> SpeculationLaw | None:

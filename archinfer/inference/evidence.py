@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Final, Literal, TypeAlias
 
 from archinfer.asking import Range
+from archinfer.hardware.profile import Hardware
 from archinfer.record import As, Record
 from archinfer.units import format_quantity
 from archinfer.words import counted
@@ -119,6 +120,8 @@ class Piece(Record):
     """who says so"""
     model: str = ""
     """a model whose architecture is public, run by the same service; "": the one in question"""
+    deployment: str = ""
+    """name of the further deployment of which it speaks; "": the first one"""
 
     @property
     def text(self) -> str:
@@ -128,7 +131,8 @@ class Piece(Record):
         said = {"measured": "", "announced": "up to "}.get(self.stated, f"{self.stated} ")
         under = f" {self.conditions.text}" if self.conditions.text else ""
         of = f" of {self.model}" if self.model else ""
-        return f"{kind.noun}{of} {said}{value}{under}"
+        where = f" ({self.deployment})" if self.deployment else ""
+        return f"{kind.noun}{of} {said}{value}{under}{where}"
 
     @property
     def is_bound(self) -> bool:
@@ -137,10 +141,30 @@ class Piece(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Deployment:
+    """Another deployment of the same architecture."""
+
+    name: str
+    hardware: tuple[Hardware, ...]
+    """candidates, each as likely"""
+    nodes: tuple[int, int] | None = None
+    """fewest and most; None: unknown"""
+    weights: tuple[str, ...] = ()
+    """formats to consider, each as likely; none: those of the question"""
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """All pieces that speak of one service, in the order in which they are taken."""
 
     pieces: tuple[Piece, ...]
+    """those of the first deployment first, then those of each further one"""
+    deployments: tuple[Deployment, ...] = ()
+
+    def of(self, deployment: str) -> Evidence:
+        """The pieces of one deployment alone, as if it were the first."""
+        mine = (p for p in self.pieces if p.deployment == deployment)
+        return Evidence(tuple(replace(p, deployment="") for p in mine))
 
     def without(self, place: int) -> Evidence:
         """All but the piece at `place`."""
@@ -149,7 +173,8 @@ class Evidence:
     @property
     def base(self) -> Piece | None:
         """The first speed, under whose conditions the service is taken to run."""
-        return next((p for p in self.pieces if p.kind == "speed" and not p.model), None)
+        mine = (p for p in self.pieces if not p.deployment)
+        return next((p for p in mine if p.kind == "speed" and not p.model), None)
 
     def served(
         self, concurrency: Range | None, context: Range | None
@@ -159,7 +184,8 @@ class Evidence:
         Args:
             concurrency, context: what is known besides; None: nothing.
         """
-        users = [p.conditions.concurrency for p in self.pieces if p.conditions.concurrency]
+        mine = (p for p in self.pieces if not p.deployment)
+        users = [p.conditions.concurrency for p in mine if p.conditions.concurrency]
         if concurrency is None and users and self.base and self.base.conditions.concurrency:
             concurrency = (max(users), max(users))
         if context is None and self.base and self.base.conditions.context:

@@ -30,15 +30,11 @@ from archinfer.inference.observing import held
 from archinfer.inference.operations import Operations
 from archinfer.inference.prior import ShapePrior
 from archinfer.inference.scene import Drafting, Scene
-from archinfer.inference.statistics import log_likelihood, truncated
+from archinfer.inference.statistics import log_likelihood, log_uniform, truncated
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, Number
 from archinfer.models.solver_family import family_shape, in_formats
-from archinfer.physics.decode import (
-    decode_time,
-    software_speed,
-    throughput,
-)
+from archinfer.physics.decode import decode_time, software_speed, throughput
 from archinfer.physics.mapping import Placement
 from archinfer.physics.speculation import best_drafts
 from archinfer.physics.terms import TokenTime
@@ -53,12 +49,10 @@ _SIZE, _DEPTH, _PER_LAYER, _SPARSITY, _FILL, _ACCEPTED, _READ, _HELD, _USERS, _D
 )
 _VOCABULARY, _TIED, _SOFTWARE = 11, 12, 13
 """The last one is there only where the speed of the software is not known exactly."""
+COORDINATES = _SOFTWARE + 1
+DEPLOYED = (_FILL, _ACCEPTED, _READ, _HELD, _USERS, _DRAFT, _TEXT, _SOFTWARE)
+"""Those that speak of a deployment and not of the model."""
 _EXPLORE = (2.0, 1.5, 1.0, 1.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.5)
-
-
-def _log_uniform(z: FloatArray, low: Number, high: Number) -> FloatArray:
-    """Log-uniform in [low, high] from standard normal z."""
-    return np.asarray(low * (np.asarray(high) / low) ** special.ndtr(z))
 
 
 class GenerativeModel:
@@ -94,8 +88,8 @@ class GenerativeModel:
         groups = self.cells.moe * len(formats) + self.cells.weights
         factors, log_sds = np.array([s[1:] for s in question.softwares]).T
         self.software = factors, log_sds
-        drawn = len(factors) > 1 or log_sds[0] > 0.0
-        explore = np.array(_EXPLORE[: _SOFTWARE + drawn])
+        self.draws_software = bool(len(factors) > 1 or log_sds[0] > 0.0)
+        explore = np.array(_EXPLORE[: _SOFTWARE + self.draws_software])
         self.space = Space(len(explore), self.cells.probability, groups.astype(np.intp), explore)
 
     def evaluate(
@@ -107,9 +101,12 @@ class GenerativeModel:
         from 2 on adds one.
         """
         batch = Batch.empty(len(z))
+        told = [p for p in self.pieces[: max(level - 1, 0)] if not p.deployment]
         for index, scene in self._scenes(batch, z, cell, level, speed or level > 1):
-            if level > 1 and self.pieces:
-                batch.put(index, **held(scene, self.pieces[: level - 1]))
+            if told:
+                batch.put(index, **held(scene, told))
+        if self.pieces and not told:
+            batch.log_speed[:] = 0.0
         evidence = batch.log_conditions.copy()
         alive = np.isfinite(evidence)
         if level == 0:
@@ -147,9 +144,14 @@ class GenerativeModel:
                 if scene is not None:
                     yield index, scene
 
-    def scenes(self, z: FloatArray, cell: Index) -> Iterator[tuple[Index, Scene]]:
+    def scenes(
+        self, z: FloatArray, cell: Index, deployment: str = ""
+    ) -> Iterator[tuple[Index, Scene]]:
         """Deployments of draws, whatever was observed: places and scene, by kind of attention."""
-        batch = Batch.empty(len(z))
+        yield from self.deployed(Batch.empty(len(z)), z, cell)
+
+    def deployed(self, batch: Batch, z: FloatArray, cell: Index) -> Iterator[tuple[Index, Scene]]:
+        """The same, and fill a batch."""
         yield from self._scenes(batch, z, cell, 1, True)
 
     def _shapes(self, batch: Batch, index: Index, z: FloatArray, flag: int) -> FloatArray:
@@ -213,14 +215,14 @@ class GenerativeModel:
 
     def _nuisances(self, batch: Batch, z: FloatArray) -> None:
         q = self.question
-        batch.concurrency[:] = np.round(_log_uniform(z[:, _USERS], *self._users(batch.layers)))
+        batch.concurrency[:] = np.round(log_uniform(z[:, _USERS], *self._users(batch.layers)))
         held: Range = (q.context_tokens, q.context_tokens)
-        batch.held_context_tokens[:] = _log_uniform(
+        batch.held_context_tokens[:] = log_uniform(
             z[:, _HELD], *(held if q.context_known else self.assumed.held_context)
         )
         least = np.minimum(self.assumed.measured_context_least, batch.held_context_tokens)
         low, high = self.read_context or (least, batch.held_context_tokens)
-        batch.context_tokens[:] = _log_uniform(z[:, _READ], low, high)
+        batch.context_tokens[:] = log_uniform(z[:, _READ], low, high)
         low, high = q.speculation
         none = NO_SPECULATION if low <= 1.0 < high else 0.0
         u = special.ndtr(z[:, _ACCEPTED])
@@ -232,7 +234,7 @@ class GenerativeModel:
         batch.speculates[:] = accepted > 1.0
         factors, log_sds = self.software
         batch.software_times[:] = factors[0]
-        if self.space.dimensions > _SOFTWARE:
+        if self.draws_software:
             which, batch.software_times[:] = drawn_software(factors, log_sds, z[:, _SOFTWARE])
             batch.software[:] = which
 

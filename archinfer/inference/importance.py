@@ -23,7 +23,10 @@ from archinfer.models.shape import FloatArray
 Index = NDArray[np.intp]
 Payload = TypeVar("Payload")
 
-_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
+_PRIMES = (
+    2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97,
+    101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193,
+)  # fmt: skip
 _DEFENSIVE = 0.15
 """Share of the draws that come from the prior, so that no weight exceeds evidence / 0.15."""
 _INFLATION = 1.2

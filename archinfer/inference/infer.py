@@ -51,6 +51,7 @@ from archinfer.inference.contradiction import UNLIKELY, Contradiction, contradic
 from archinfer.inference.evidence import Evidence, Piece
 from archinfer.inference.generative import GenerativeModel
 from archinfer.inference.importance import Draws, Index, Proposal, adapt
+from archinfer.inference.lanes import JointModel
 from archinfer.inference.narrowing import SAME, Draw, Outlook, outlooks, what_would_narrow
 from archinfer.inference.operations import Operations
 from archinfer.inference.posterior import ExpectedSpeed, Posterior
@@ -127,7 +128,7 @@ def infer(
     stages, reason = _sampled(model, samples, target_ess, np.random.default_rng(seed))
     found: tuple[Contradiction, ...] = ()
     if reason or min(_tails(model, stages)) < UNLIKELY:
-        found = _contradictions(partial(_rest, build, question), model)
+        found = _contradictions(partial(_rest, build, question), model, evidence or Evidence(()))
         # One speed alone is against nothing but the prior, of which a warning tells.
         several = len(model.pieces) > 1 or bool(_known(question))
         if not reason and several and any(c.hopeless for c in found):
@@ -167,6 +168,9 @@ def _posterior(
         predictive=_predictive(model, stages[1]),
         speed_bits=bits(levels[1], levels[-1], True) if len(stages) > 2 else 0.0,
         steps=steps(model.pieces, levels),
+        lanes=partial(model.lanes_found, last.payload, last.weights)
+        if isinstance(model, JointModel)
+        else None,
         placed=partial(_placed, model, len(stages) - 1, last.payload),
         narrow=partial(what_would_narrow, _draw(model, last, _observed(model), 4096)),
         **common,
@@ -247,17 +251,19 @@ def _known(question: Question) -> dict[str, Range]:
 
 
 def _contradictions(
-    rest: Callable[[dict[str, Any], Evidence], Draw | None], model: GenerativeModel
+    rest: Callable[[dict[str, Any], Evidence], Draw | None],
+    model: GenerativeModel,
+    evidence: Evidence,
 ) -> tuple[Contradiction, ...]:
     """Each piece and each known range against all others."""
     pieces, question = _observed(model), model.question
 
     def without(place: int) -> Outlook | None:
-        draw = rest({}, Evidence(pieces).without(place))
+        draw = rest({}, replace(evidence, pieces=pieces).without(place))
         return None if draw is None else outlooks(draw, [pieces[place]])[0]
 
     def unasked(kind: str) -> FloatArray | None:
-        draw = rest({kind: ANYTHING}, Evidence(pieces))
+        draw = rest({kind: ANYTHING}, replace(evidence, pieces=pieces))
         return None if draw is None else getattr(draw.batch, SAME[kind])
 
     return contradictions(pieces, without, _known(question), unasked)

@@ -72,13 +72,15 @@ class Outlook:
 
 
 def outlooks(draw: Draw, candidates: Sequence[Piece]) -> list[Outlook]:
-    """What the draws expect of each candidate."""
-    count, known = len(draw.z), len(draw.pieces)
+    """What the draws expect of each candidate; all of one deployment."""
+    where = candidates[0].deployment
+    told = [p for p in draw.pieces if p.deployment == where]
+    count, known = len(draw.z), len(told)
     centre = np.full((count, len(candidates)), np.nan)
     scale = np.ones((count, len(candidates)))
-    values = [i for i, p in enumerate(draw.pieces) if not p.is_bound]
-    every = (*draw.pieces, *(replace(c, value=1.0) for c in candidates))
-    for index, scene in draw.model.scenes(draw.z, draw.cell):
+    values = [i for i, p in enumerate(told) if not p.is_bound]
+    every = (*told, *(replace(c, value=1.0) for c in candidates))
+    for index, scene in draw.model.scenes(draw.z, draw.cell, where):
         at = noise(scene.hardware, every, predict(scene, every))
         places = list(range(known, len(every)))
         given = conditional(at.scale, at.residual, values, places)
@@ -104,7 +106,8 @@ class Narrowing(Record):
 
 def candidates(draw: Draw) -> Iterator[Piece]:
     """Observations that one could add, with the spread that a careful measurement leaves."""
-    seen = {(p.kind, p.conditions.context, p.conditions.prompt) for p in draw.pieces}
+    told = (p for p in draw.pieces if not p.deployment)
+    seen = {(p.kind, p.conditions.context, p.conditions.prompt) for p in told}
     for piece in (
         Piece("speed", 1.0, 0.03, conditions=Conditions(context=1000.0)),
         Piece("speed", 1.0, 0.03, conditions=Conditions(context=128_000.0)),

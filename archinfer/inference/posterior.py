@@ -16,6 +16,7 @@ from archinfer.inference.batch import QUANTITIES, Batch
 from archinfer.inference.contradiction import Contradiction
 from archinfer.inference.evidence import Piece
 from archinfer.inference.facts import FactValue, value_of_facts
+from archinfer.inference.lanes import LaneFound
 from archinfer.inference.modes import (
     LEVELS,
     Alternative,
@@ -105,6 +106,7 @@ class Posterior(Record):
         "layers_per_node=layers_per_node_probability",
         "modes",
         "most_likely",
+        "deployments",
         "active_in_layers",
         "vocabulary",
         "tied=tied_probability",
@@ -145,6 +147,8 @@ class Posterior(Record):
     """Of evidence; none: the question's speed alone."""
     contradictions: tuple[Contradiction, ...] = ()
     """pieces of evidence that all others speak against, the worst first"""
+    lanes: Callable[[], tuple[LaneFound, ...]] | None = None
+    """Says `deployments`."""
     placed: Placed | None = None
     """The mean coordinates of weighted draws, deployed."""
     narrow: Callable[[MappingOf[str, float]], tuple[Narrowing, ...]] | None = None
@@ -164,6 +168,11 @@ class Posterior(Record):
         """by how much further facts would narrow each quantity, by drawing them"""
         now = {name: m.p95 / m.p05 for name, m in self.marginals.items()}
         return () if self.narrow is None else self.narrow(now)
+
+    @cached_property
+    def deployments(self) -> Annotated[tuple[LaneFound, ...], As(list[LaneFound] | None)]:
+        """what is known of each further deployment of the same architecture"""
+        return () if self.lanes is None else self.lanes()
 
     @property
     def told_by(self) -> Literal["speed", "evidence"]:

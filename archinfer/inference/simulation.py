@@ -74,8 +74,12 @@ def simulate(
         kept = (batch.log_nodes > -np.inf) & (np.log(rng.random(len(z))) < batch.log_conditions)
         if spatial and not known_nodes:
             kept &= (nodes >= question.nodes[0]) & (nodes <= question.nodes[1])
-        seen = _seen(model, z[kept], cell[kept], rng)
-        found.append((batch.take(np.flatnonzero(kept)), nodes[kept], seen))
+        seen = np.full((len(z), len(model.pieces)), np.nan)
+        seen[kept] = _seen(model, z[kept], cell[kept], rng)
+        if model.pieces:
+            # Further deployments are there where the model fits.
+            kept &= np.isfinite(seen).all(axis=1)
+        found.append((batch.take(np.flatnonzero(kept)), nodes[kept], seen[kept]))
         if sum(len(there) for _, there, _ in found) >= count:
             break
     else:
@@ -98,7 +102,10 @@ def _seen(
 ) -> FloatArray:
     """Values of the pieces of evidence as draws would show them, shape (n, pieces)."""
     found = np.full((len(z), len(model.pieces)), np.nan)
-    if model.pieces:
-        for index, scene in model.scenes(z, cell):
-            found[index] = simulated(scene, model.pieces, rng)
+    names = [piece.deployment for piece in model.pieces]
+    for name in dict.fromkeys(names):
+        places = np.flatnonzero([other == name for other in names])
+        for index, scene in model.scenes(z, cell, name):
+            pieces = [model.pieces[i] for i in places]
+            found[np.ix_(index, places)] = simulated(scene, pieces, rng)
     return found

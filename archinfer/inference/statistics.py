@@ -104,6 +104,11 @@ def truncated(
         return value, np.where(alive, np.log(np.maximum(mass, 0.0)), -np.inf)
 
 
+def log_uniform(z: FloatArray, low: Number, high: Number) -> FloatArray:
+    """Log-uniform in [low, high] from standard normal z."""
+    return np.asarray(low * (np.asarray(high) / low) ** special.ndtr(z))
+
+
 def quantiles(values: FloatArray, weights: FloatArray, at: tuple[float, ...]) -> FloatArray:
     """Quantiles of a weighted sample: values (n,), weights (n,) of sum 1 -> (len(at),).
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -28,6 +28,8 @@ class Taught(Record):
     source: str
     model: str
     """of a known model on the same service; "": of the one in question"""
+    deployment: str
+    """name of the further deployment that it speaks of; "": the first one"""
     bits: Nullable
     """about everything at once, beyond all pieces before it; null where nothing is possible"""
 
@@ -95,7 +97,8 @@ def bits(before: Level, after: Level, everything: bool = False) -> float:
 def taught(pieces: Sequence[Piece], found: Sequence[Step]) -> tuple[Taught, ...]:
     """Each piece with what its step taught."""
     each = [step.bits for step in found[2:]] or [float("nan")] * len(pieces)
+    names = [f.name for f in fields(Piece)]
     return tuple(
-        Taught(p.kind, p.value, p.spread, p.stated, p.conditions, p.source, p.model, b)
+        Taught(**{n: getattr(p, n) for n in names}, bits=b)
         for p, b in zip(pieces, each, strict=True)
     )

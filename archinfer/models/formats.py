@@ -158,6 +158,11 @@ def split_formats(weights: str | Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def weight_formats(weights: str | Iterable[str]) -> tuple[str, ...]:
+    """Names of known weight formats, each once; arguments as `split_formats`."""
+    return tuple(dict.fromkeys(weight_format(name).name for name in split_formats(weights)))
+
+
 _COMPONENT_ALIASES = {
     "head": ("lm_head",),
     "mlp": ("dense_mlp", "shared"),

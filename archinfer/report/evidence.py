@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 from archinfer.inference.posterior import Posterior
 from archinfer.record import Quantiles
 from archinfer.report import document as doc
 from archinfer.units import plain_number
-from archinfer.words import SIZES, capital, compact
+from archinfer.words import SIZES, capital, compact, percent, span
 
 STEPS_TITLE = "What each observation taught: 90 % ranges, their width as a factor, and bits"
 STEPS = ("after", "total", "active", "layers", "bits")
 
+
+LANES_TITLE = "The same model elsewhere: candidates with their probability, nodes with 90 %"
+LANES = ("deployment", "hardware", "nodes", "weights")
 
 NARROW_TITLE = "What to measure next: widths of 90 % now and to expect then, as factors"
 NARROW = ("quantity", "now", "then", "if one knew", "how")
@@ -28,12 +32,30 @@ def blocks(posterior: Posterior) -> Iterator[doc.Block]:
     if not posterior.steps:
         return
     yield doc.Table(STEPS_TITLE, STEPS, _steps(posterior), "wrrrr", doc.ALL, titled=doc.ALL)
+    if posterior.deployments:
+        rows = _deployments(posterior)
+        yield doc.Table(LANES_TITLE, LANES, rows, "wwrw", doc.ALL, titled=doc.ALL)
     yield doc.Later(
         lambda: [
             doc.Table(NARROW_TITLE, NARROW, _next(posterior), "lrrww", doc.ALL, titled=doc.ALL)
         ],
         doc.ALL,
     )
+
+
+def _deployments(posterior: Posterior) -> list[Sequence[str]]:
+    def shares(found: Mapping[str, float]) -> str:
+        return ", ".join(f"{name} {percent(p)}" if p < 1.0 else name for name, p in found.items())
+
+    return [
+        (
+            one.name,
+            shares(one.hardware),
+            span(math.floor(one.nodes.p05), math.ceil(one.nodes.p95)),
+            shares(one.weights),
+        )
+        for one in posterior.deployments
+    ]
 
 
 def _next(posterior: Posterior) -> list[Sequence[str]]:

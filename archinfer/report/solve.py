@@ -49,7 +49,7 @@ def headline(answer: Answer) -> str:
         asked = f"at most {speed}, as announced,"
     more = len(answer.evidence) - 1
     if more > 0:
-        asked += f", with {counted(more, 'more observation')},"
+        asked = f"{asked.rstrip(',')}, with {counted(more, 'more observation')},"
     return f"Which models fit {asked} on {where}?"
 
 

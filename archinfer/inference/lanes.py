@@ -1,0 +1,165 @@
+"""One architecture deployed more than once: a fast lane on wafers, a usual one on unknown GPUs.
+
+A draw is one architecture. Each further deployment ("lane") adds coordinates of its own, for which
+of its candidate machines and formats it has, each as likely, and for nodes, users, contexts,
+software and speculation, as `generative` draws them. What was observed there multiplies the
+likelihood.
+Constants and errors of the cost model count as independent between deployments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from archinfer import special
+from archinfer.inference.batch import Batch, Kept
+from archinfer.inference.evidence import Deployment
+from archinfer.inference.generative import COORDINATES, DEPLOYED, GenerativeModel
+from archinfer.inference.importance import Index
+from archinfer.inference.modes import Levels, levels
+from archinfer.inference.observing import held
+from archinfer.inference.scene import Scene
+from archinfer.models.shape import FloatArray
+from archinfer.record import Record
+
+_CHOSEN = 2
+"""Coordinates of a lane before those of `DEPLOYED`: machine and weight format."""
+WIDTH = _CHOSEN + len(DEPLOYED)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LaneFound(Record):
+    """What is known in the end of a further deployment."""
+
+    name: str
+    hardware: dict[str, float]
+    """probability of each candidate machine"""
+    weights: dict[str, float]
+    """probability by format"""
+    nodes: Levels
+    """in use"""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One further deployment."""
+
+    deployment: Deployment
+    models: tuple[GenerativeModel, ...]
+    """Of each candidate machine, with the pieces that speak of this deployment."""
+    first: int
+    """Its first coordinate."""
+
+    def placed(
+        self, joint: GenerativeModel, z: FloatArray, cell: Index
+    ) -> Iterator[tuple[Index, Batch, Index, Scene]]:
+        """Draws of each machine: their places, batch, and within it the deployments by kind."""
+        one = self.models[0]
+        formats = len(one.question.weights)
+        machine, form = self.chosen(z)
+        # Cells are numbered by class, format and kind of attention, as `Cells.of` does.
+        kinds = len(joint.kinds)
+        own_cell = (joint.cells.moe[cell] * formats + form) * kinds + joint.cells.attention[cell]
+        own = np.zeros((len(z), COORDINATES))
+        shared = min(COORDINATES, joint.space.dimensions)
+        own[:, :shared] = z[:, :shared]
+        own[:, DEPLOYED] = z[:, self.first + _CHOSEN : self.first + WIDTH]
+        for k, model in enumerate(self.models):
+            at = np.flatnonzero(machine == k)
+            batch = Batch.empty(len(at))
+            for index, scene in model.deployed(batch, own[at], own_cell[at]):
+                yield at, batch, index, scene
+
+    def chosen(self, z: FloatArray) -> tuple[Index, Index]:
+        """Positions of machine and weight format, each as likely as another."""
+        counts = np.array([len(self.models), len(self.models[0].question.weights)])
+        place = special.ndtr(z[:, self.first : self.first + _CHOSEN]) * counts
+        machine, form = np.minimum(place.astype(np.intp), counts - 1).T
+        return machine, form
+
+    def held(
+        self, joint: GenerativeModel, z: FloatArray, cell: Index, count: int
+    ) -> dict[str, FloatArray]:
+        """Columns of a batch: draws held against the first `count` pieces; -inf where none fits."""
+        found = {name: np.full(len(z), -np.inf) for name in ("log_speed", "log_before")}
+        found["deviation"] = np.full(len(z), np.inf)
+        for at, batch, index, scene in self.placed(joint, z, cell):
+            columns = held(scene, self.models[0].pieces[:count])
+            columns["log_speed"] = columns["log_speed"] + batch.log_nodes[index]
+            if count > 1:
+                columns["log_before"] = columns["log_before"] + batch.log_nodes[index]
+            for name, values in columns.items():
+                found[name][at[index]] = values
+        return found
+
+    def found(self, joint: GenerativeModel, kept: Kept, weights: FloatArray) -> LaneFound:
+        """What weighted draws say of it."""
+        machine, form = self.chosen(kept.z)
+        nodes = np.ones(len(kept.z))
+        for at, batch, index, _ in self.placed(joint, kept.z, kept.cell):
+            nodes[at[index]] = batch.nodes[index]
+
+        def shares(names: Sequence[str], place: Index) -> dict[str, float]:
+            by = np.bincount(place, weights=weights, minlength=len(names))
+            return dict(zip(names, map(float, by), strict=True))
+
+        return LaneFound(
+            self.deployment.name,
+            shares([h.name for h in self.deployment.hardware], machine),
+            shares(self.models[0].question.weights, form),
+            levels(nodes, weights),
+        )
+
+
+class JointModel(GenerativeModel):
+    """The generative model of one architecture with several deployments."""
+
+    lanes: tuple[Lane, ...] = ()
+
+    def add(self, deployment: Deployment, models: tuple[GenerativeModel, ...]) -> None:
+        """One more deployment, with a model for each of its candidate machines."""
+        first, space = self.space.dimensions, self.space
+        explore = np.concatenate([space.explore, np.ones(WIDTH)])
+        self.space = replace(space, dimensions=first + WIDTH, explore=explore)
+        self.lanes = (*self.lanes, Lane(deployment, models, first))
+
+    def evaluate(
+        self, level: int, z: FloatArray, cell: Index, speed: bool = False
+    ) -> tuple[FloatArray, Batch]:
+        """As of one deployment; the pieces of all deployments come one after the other."""
+        evidence, batch = super().evaluate(level, z, cell, speed)
+        told = self.pieces[: max(level - 1, 0)]
+        if told and told[-1].deployment:
+            batch.log_before = batch.log_speed.copy()
+        for lane in self.lanes:
+            name = lane.deployment.name
+            count = sum(p.deployment == name for p in told)
+            if count:
+                own = lane.held(self, z, cell, count)
+                last = told[-1].deployment == name
+                before = own["log_before"] if last else own["log_speed"]
+                # What the first piece there says includes that the model fits there.
+                batch.log_before += 0.0 if last and count == 1 else before
+                batch.log_speed += own["log_speed"]
+                batch.deviation = np.maximum(np.abs(batch.deviation), own["deviation"])
+                evidence = evidence + own["log_speed"]
+        return evidence, batch
+
+    def scenes(
+        self, z: FloatArray, cell: Index, deployment: str = ""
+    ) -> Iterator[tuple[Index, Scene]]:
+        """Deployments of draws, of the first one or of that of a name."""
+        if not deployment:
+            yield from super().scenes(z, cell)
+        for lane in self.lanes:
+            if lane.deployment.name == deployment:
+                for at, batch, index, scene in lane.placed(self, z, cell):
+                    fits = np.isfinite(batch.log_nodes[index])
+                    yield at[index], replace(scene, software=np.where(fits, scene.software, np.nan))
+
+    def lanes_found(self, kept: Kept, weights: FloatArray) -> tuple[LaneFound, ...]:
+        """What weighted draws say of each further deployment."""
+        return tuple(lane.found(self, kept, weights) for lane in self.lanes)
