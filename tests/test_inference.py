@@ -17,7 +17,6 @@ from archinfer.hardware.profile import Hardware, SoftwareFactor
 from archinfer.inference.batch import QUANTITIES
 from archinfer.inference.building import generative_model
 from archinfer.inference.comparison import compare_with
-from archinfer.inference.facts import FACTS
 from archinfer.inference.importance import Space, adapt, effective_size, kronecker
 from archinfer.inference.infer import infer
 from archinfer.inference.nuisances import drawn_software
@@ -27,7 +26,6 @@ from archinfer.inference.simulation import simulate
 from archinfer.inference.statistics import (
     information_bits,
     log_likelihood,
-    mutual_information_bits,
     quantiles,
 )
 from archinfer.models.catalogue import load as load_model
@@ -83,18 +81,6 @@ class TestInformation:
             (np.full(2000, 2.0), np.full(2000, 1 / 2000)), (prior, np.full(2000, 1 / 2000))
         )
         assert found == pytest.approx(2.0)
-
-    def test_mutual_information_of_a_noisy_bit(self) -> None:
-        # A bit that is flipped with probability 1/4: 1 - H(1/4) bits.
-        left = np.repeat([0, 0, 0, 0, 1, 1, 1, 1], 2500)
-        right = np.repeat([0, 0, 0, 1, 1, 1, 1, 0], 2500)
-        entropy = -(0.25 * np.log2(0.25) + 0.75 * np.log2(0.75))
-        assert mutual_information_bits(left, right, 20_000) == pytest.approx(1 - entropy, abs=1e-4)
-
-    def test_independent_variables_share_nothing(self) -> None:
-        rng = np.random.default_rng(2)
-        left, right = rng.integers(0, 12, 4000), rng.integers(0, 12, 4000)
-        assert mutual_information_bits(left, right, 4000) < 0.01
 
     def test_weighted_quantiles_are_those_of_repeated_values(self) -> None:
         values, counts = np.array([5.0, 1.0, 3.0]), np.array([3, 5, 2])
@@ -412,7 +398,7 @@ class TestAnswer:
         data = json.loads(json.dumps(found.to_dict()))
         assert data["possible"] is False
         assert all(data[q] is None for q in QUANTITIES)
-        assert found.marginals == {} and found.value_of_facts == {}
+        assert found.marginals == {} and found.what_would_narrow == ()
 
     def test_a_strange_speed_carries_a_warning(self) -> None:
         assert answer().warnings == ()
@@ -487,7 +473,7 @@ class TestSoftware:
         same = infer(self.gpus(hardware=alone), samples=2048, target_ess=500)
         assert found.marginals == same.marginals
         assert found.to_dict()["software"] is None
-        assert "software" not in {f.fact for f in found.value_of_facts["layers"]}
+        assert "software" not in {f.fact for f in found.what_would_narrow}
 
     def test_quicker_software_leaves_more_time_to_read(self) -> None:
         found = [
@@ -537,22 +523,22 @@ class TestSoftware:
 
 class TestFacts:
     def test_every_fact_is_weighed_and_sorted(self) -> None:
-        facts = answer().value_of_facts
-        for quantity, found in facts.items():
-            assert {f.fact for f in found} <= set(FACTS)
-            ratios = [f.ratio for f in found]
-            assert ratios == sorted(ratios)
+        for quantity in QUANTITIES:
+            found = [f for f in answer().what_would_narrow if f.quantity == quantity]
+            ratios = [f.width_after for f in found]
+            assert len(found) > 8 and ratios == sorted(ratios)
             p05, p95 = answer().quantiles(quantity, (0.05, 0.95))
             # Knowing more cannot widen the mean interval by more than the noise of a sample.
             assert max(ratios) < (p95 / p05) ** 1.1
 
     def test_the_weight_format_is_what_separates_totals(self) -> None:
         """Capacity in bytes is known, so bits per weight are what the total lacks."""
-        assert answer().value_of_facts["total_params"][0].fact == "weight format"
+        first = next(f for f in answer().what_would_narrow if f.quantity == "total_params")
+        assert first.fact == "weight format"
 
     def test_a_fact_that_can_take_one_value_is_no_fact(self) -> None:
         found = infer(founding(weights=("fp8",)), samples=4096, target_ess=500)
-        assert all(f.fact != "weight format" for f in found.value_of_facts["total_params"])
+        assert all(f.fact != "weight format" for f in found.what_would_narrow)
 
 
 def test_simulated_speeds_are_covered() -> None:

@@ -172,7 +172,7 @@ def _posterior(
         if isinstance(model, JointModel)
         else None,
         placed=partial(_placed, model, len(stages) - 1, last.payload),
-        narrow=partial(what_would_narrow, _draw(model, last, _observed(model), 4096)),
+        narrow=partial(what_would_narrow, _draw(model, last, _observed(model), 2048)),
         **common,
     )
 

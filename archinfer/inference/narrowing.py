@@ -23,7 +23,7 @@ from archinfer.inference.statistics import DEGREES, quantiles
 from archinfer.models.shape import FloatArray
 from archinfer.record import Record
 
-VALUES = 48
+VALUES = 32
 """Drawn of each further fact."""
 
 
@@ -128,6 +128,14 @@ def candidates(draw: Draw) -> Iterator[Piece]:
             yield piece
 
 
+_CLASSES = {
+    "weight format": "weights",
+    "attention kind": "attention",
+    "software": "software",
+    "whether it speculates": "speculates",
+}
+"""Discrete facts, by the column of a batch that holds them."""
+
 SAME = {"total": "total_params", "active": "active_params", "layers": "layers", "nodes": "nodes"}
 """Facts that are quantities themselves."""
 
@@ -145,7 +153,7 @@ def what_would_narrow(draw: Draw, now: Mapping[str, float]) -> tuple[Narrowing, 
         _fact(piece): (_how(piece), SAME.get(piece.kind), _weights(outlook, rng))
         for piece, outlook in zip(pieces, outlooks(draw, pieces), strict=True)
     }
-    for name, column in (("weight format", "weights"), ("attention kind", "attention")):
+    for name, column in _CLASSES.items():
         weighed[name] = ("release notes", None, _classes(getattr(draw.batch, column)))
     found = []
     for quantity in QUANTITIES:

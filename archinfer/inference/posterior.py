@@ -15,7 +15,6 @@ from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.batch import QUANTITIES, Batch
 from archinfer.inference.contradiction import Contradiction
 from archinfer.inference.evidence import Piece
-from archinfer.inference.facts import FactValue, value_of_facts
 from archinfer.inference.lanes import LaneFound
 from archinfer.inference.modes import (
     LEVELS,
@@ -113,7 +112,6 @@ class Posterior(Record):
         "users",
         "held_context_tokens",
         "alternatives",
-        "value_of_facts",
     )
 
     question: Question
@@ -368,13 +366,6 @@ class Posterior(Record):
     def _shares(self, values: FloatArray, names: Sequence[str]) -> dict[str, float]:
         shares = np.bincount(values.astype(np.intp), weights=self.weights, minlength=len(names))
         return {n: float(s) for n, s in zip(names, shares, strict=True)}
-
-    @cached_property
-    def value_of_facts(
-        self,
-    ) -> Annotated[dict[str, tuple[FactValue, ...]], As(dict[str, list[FactValue]] | None)]:
-        """what else would narrow each quantity, most narrowing first"""
-        return value_of_facts(self.draws, self.weights, self.ess) if self.possible else {}
 
 
 def _fullest(draws: Batch) -> FloatArray:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from archinfer.errors import InputError
 from archinfer.hardware.speculation_law import SpeculationLaw
@@ -58,11 +59,10 @@ def simulate(
     Raises:
         InputError: nothing of the prior lies in the known ranges and fits.
     """
-    spatial = question.hardware.spatial
+    spatial, rng = question.hardware.spatial, np.random.default_rng(seed)
     asked = question.with_(observed=True, nodes=(1, NODES_CAP) if spatial else question.nodes)
     model = generative_model(asked, prior, None, None, None, None, law, None, evidence)
     space = model.space
-    rng = np.random.default_rng(seed)
     found: list[tuple[Batch, FloatArray, FloatArray]] = []
     for _ in range(1000):
         z = rng.standard_normal((max(count, 64), space.dimensions))
@@ -74,11 +74,9 @@ def simulate(
         kept = (batch.log_nodes > -np.inf) & (np.log(rng.random(len(z))) < batch.log_conditions)
         if spatial and not known_nodes:
             kept &= (nodes >= question.nodes[0]) & (nodes <= question.nodes[1])
-        seen = np.full((len(z), len(model.pieces)), np.nan)
-        seen[kept] = _seen(model, z[kept], cell[kept], rng)
-        if model.pieces:
-            # Further deployments are there where the model fits.
-            kept &= np.isfinite(seen).all(axis=1)
+        seen = _seen(model, z, cell, kept, rng)
+        # Further deployments are there where the model fits.
+        kept &= np.isfinite(seen).all(axis=1)
         found.append((batch.take(np.flatnonzero(kept)), nodes[kept], seen[kept]))
         if sum(len(there) for _, there, _ in found) >= count:
             break
@@ -98,14 +96,19 @@ def simulate(
 
 
 def _seen(
-    model: GenerativeModel, z: FloatArray, cell: Index, rng: np.random.Generator
+    model: GenerativeModel,
+    z: FloatArray,
+    cell: Index,
+    kept: NDArray[np.bool_],
+    rng: np.random.Generator,
 ) -> FloatArray:
-    """Values of the pieces of evidence as draws would show them, shape (n, pieces)."""
+    """Values of the pieces of evidence as kept draws would show them, shape (n, pieces)."""
     found = np.full((len(z), len(model.pieces)), np.nan)
+    at = np.flatnonzero(kept)
     names = [piece.deployment for piece in model.pieces]
     for name in dict.fromkeys(names):
         places = np.flatnonzero([other == name for other in names])
-        for index, scene in model.scenes(z, cell, name):
+        for index, scene in model.scenes(z[at], cell[at], name):
             pieces = [model.pieces[i] for i in places]
-            found[np.ix_(index, places)] = simulated(scene, pieces, rng)
+            found[np.ix_(at[index], places)] = simulated(scene, pieces, rng)
     return found

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from archinfer import special
 from archinfer.models.shape import FloatArray, Number
@@ -192,21 +191,3 @@ def information_bits(
     nats = float(np.sum(np.where(p > 0.0, p * np.log(np.maximum(p, 1e-300) / q), 0.0)))
     bias = 0.5 * len(inner) * (1.0 / _size(weights) + 1.0 / prior_size)
     return max(0.0, (nats - bias) / _LN2)
-
-
-def mutual_information_bits(left: NDArray[np.intp], right: NDArray[np.intp], size: float) -> float:
-    """Mutual information of two binned variables in bits, at least 0.
-
-    Args:
-        left, right: bin numbers of equally weighted draws, shape (n,).
-        size: effective number of independent draws, for the bias (rows - 1)(columns - 1) /
-            (2 size) nats of a finite sample, which is subtracted.
-    """
-    rows, columns = int(left.max()) + 1, int(right.max()) + 1
-    joint = np.bincount(left * columns + right, minlength=rows * columns).astype(float)
-    joint = joint.reshape(rows, columns) / len(left)
-    expected = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
-    held = joint > 0.0
-    nats = float(np.sum(joint[held] * np.log(joint[held] / expected[held])))
-    used = int((np.count_nonzero(joint.sum(1)) - 1) * (np.count_nonzero(joint.sum(0)) - 1))
-    return max(0.0, (nats - used / (2.0 * size)) / _LN2)

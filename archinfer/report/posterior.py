@@ -301,14 +301,14 @@ def nodes_text(posterior: Posterior) -> str:
 def verdicts(posterior: Posterior) -> list[str]:
     """Sentences: what is not identified, and which fact would narrow each quantity most."""
     lines = []
-    for name, facts in posterior.value_of_facts.items():
-        m = posterior.marginals[name]
+    for name, m in posterior.marginals.items():
+        facts = [n for n in posterior.what_would_narrow if n.quantity == name]
         if m.given or not facts:
             continue
         width = m.p95 / m.p05
-        best = [f for f in facts if f.ratio < 0.95 * width][:FACTS_SHOWN]
+        best = [f for f in facts if f.width_after < 0.95 * width][:FACTS_SHOWN]
         told = (
-            ", ".join(f"{f.fact} x {plain_number(f.ratio, 2)}" for f in best)
+            ", ".join(f"{f.fact} x {plain_number(f.width_after, 2)}" for f in best)
             if best
             else "none of the facts considered helps much"
         )
