@@ -25,14 +25,14 @@ from archinfer.inference.generative import COORDINATES, DEPLOYED
 from archinfer.inference.infer import infer
 from archinfer.inference.lanes import WIDTH
 from archinfer.inference.observing import (
-    PRICE_LOG_SD,
-    PRICE_OVER_COST,
+    SHARED,
     Noise,
     conditional,
     log_likelihood,
     noise,
     predict,
 )
+from archinfer.inference.operations import operations
 from archinfer.inference.posterior import Posterior
 from archinfer.inference.prior import CATALOGUE_PRIOR
 from archinfer.inference.simulation import simulate
@@ -226,6 +226,18 @@ class TestService:
         assert dear.quantiles("total_params")[2] > 1.5 * cheap.quantiles("total_params")[2]
         assert 0.1 < dear.steps[-1].bits < 3.0
 
+    def test_an_input_price_speaks_of_active_parameters(self) -> None:
+        """What a prompt costs is arithmetic: two FLOPs a parameter and token."""
+        there = Question(Hardware.load("b200"), (8, 8), observed=True, tokens_per_s=90.0)
+
+        def found(price: float) -> Posterior:
+            pieces = (replace(SHORT, value=90.0), Piece("input_price", price))
+            return infer(there, 4096, target_ess=500, evidence=Evidence(pieces))
+
+        dear, cheap = found(3.0), found(0.1)
+        ratio = dear.quantiles("active_params")[2] / cheap.quantiles("active_params")[2]
+        assert 1.5 < ratio < 30.0
+
     def test_a_known_model_says_how_fast_the_service_is(self) -> None:
         """The faster a known model answers, the larger the unknown one is of the same speed."""
 
@@ -250,10 +262,15 @@ class TestService:
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
         runpy.run_path("benchmarks/price_over_cost.py", run_name="__main__")
-        lines = capsys.readouterr().out.splitlines()
-        found = np.array([[float(x) for x in re.findall(r"\d+\.\d+", line)] for line in lines])
-        assert found[:, 0] == pytest.approx(PRICE_OVER_COST, rel=0.2)
-        assert found[:, 1] == pytest.approx(PRICE_LOG_SD, rel=0.1)
+        told = capsys.readouterr().out
+        for kind in ("output", "input"):
+            found = re.findall(rf"{kind}: ([\d.]+) \(log-sd ([\d.]+)", told)
+            ratios, spreads = np.array(found, dtype=float).T
+            over, spread = operations().price_over_cost[f"{kind}_price"]
+            assert ratios == pytest.approx(over, rel=0.2)
+            assert spreads == pytest.approx(spread, rel=0.1)
+        shared = [float(x) for x in re.findall(r"correlation: ([\d.]+)", told)]
+        assert shared == pytest.approx([SHARED["price"]] * 3, abs=0.05)
 
 
 GPUS = tuple(Hardware.load(name) for name in ("h100-sxm", "b200"))
@@ -342,7 +359,7 @@ class TestDeployments:
         path = "docs/evidence/founding.yaml"
         assert "h100-sxm or h200-sxm or b200" in run(capsys, "evidence", path).out
         found = read_evidence(path)
-        assert [p.deployment for p in found.pieces] == ["", "", "usual lane", "usual lane"]
+        assert [p.deployment for p in found.pieces] == ["", "", *3 * ["usual lane"]]
         assert found.deployments[0].nodes == (1, 64)
 
 

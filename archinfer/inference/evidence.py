@@ -63,6 +63,9 @@ KINDS: Final[dict[str, Kind]] = {
     "output_price": Kind(
         "dollars", "price of a million output tokens", "price", 0.0, "the provider's price list",
     ),
+    "input_price": Kind(
+        "dollars", "price of a million input tokens", "price", 0.0, "the provider's price list",
+    ),
     "total": Kind("count", "total parameters", "shape", 0.0, "release notes, or knowledge probes"),
     "active": Kind("count", "active parameters", "shape", 0.0, "release notes"),
     "layers": Kind("whole", "layers", "shape", 0.0, "release notes"),

@@ -117,6 +117,7 @@ def candidates(draw: Draw) -> Iterator[Piece]:
         Piece("throughput", 1.0, 0.1),
         Piece("power", 1.0, 0.1),
         Piece("output_price", 1.0),
+        Piece("input_price", 1.0),
         Piece("nodes", 1.0, 0.003),
         Piece("layers", 1.0, 0.003),
         Piece("active", 1.0, 0.03),

@@ -24,16 +24,17 @@ import numpy as np
 from archinfer import special
 from archinfer.errors import InputError
 from archinfer.hardware.profile import Hardware
+from archinfer.inference import pricing
 from archinfer.inference.evidence import KINDS, Conditions, Piece
 from archinfer.inference.nuisances import SCALE_UNCERTAINTY
+from archinfer.inference.operations import operations
 from archinfer.inference.scene import GAIN_LOG_SD, Drafting, Scene, reference_scene
 from archinfer.inference.statistics import DEGREES
 from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.decode import decode_time
-from archinfer.physics.economy import node_dollars_per_hour, node_power_w
+from archinfer.physics.economy import node_power_w
 from archinfer.physics.prefill import (
     FIRST_TOKEN_LOG_SD,
-    PromptTime,
     time_to_first_token,
 )
 from archinfer.physics.prefill import (
@@ -43,27 +44,17 @@ from archinfer.physics.speculation import tokens_per_pass
 from archinfer.physics.terms import TokenTime
 from archinfer.physics.workload import Workload
 
-SHARED = {"decode": 0.7, "prompt": 0.5}
+SHARED = {"decode": 0.7, "prompt": 0.5, "price": 0.7}
 """Part of the variance of the model's error that two observations of one deployment by one process
 share: of 75 groups of configurations in archinfer/data/serving.csv (one model, machine, engine,
 format and number of nodes; other lengths and users) 0.69 of the mean square error of times per
-output token and 0.49 of times to the first."""
+output token and 0.49 of times to the first. Of prices over costs of output and input of 108 open
+models the correlation is 0.70 (`benchmarks/price_over_cost.py`)."""
 
 ANNOUNCED = 0.3
 """Mean, and spread, of the logarithm by which an announced best case exceeds what is measured:
 estimate; gpt-oss-120b on wafers was announced at 3,000 tokens/s and independently measured at 2,059
 and 1,706 (0.38 and 0.56)."""
-
-
-PRICED_USERS = 128.0
-"""Users of one deployment on GPUs at whose cost prices are looked at; on wafers a full pipeline."""
-
-PRICE_OVER_COST = 1.6
-"""Median price of an output token over its cost then (`benchmarks/price_over_cost.py`)."""
-
-PRICE_LOG_SD = 1.14
-"""Spread of that ratio, natural logarithm, over 108 open models: demand, margin, idle hours and
-what the cost leaves out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +72,7 @@ def unknown(hardware: Hardware, piece: Piece) -> str:
         return f"the profile {hardware.name} does not say how fast prompts are read"
     if piece.kind == "power" and not hardware.power_w > 0.0:
         return f"the profile {hardware.name} states no power"
-    priced = np.isfinite(node_dollars_per_hour(hardware, hardware.power_w))
-    if piece.kind == "output_price" and not np.all(priced):
-        return f"the profile {hardware.name} states no price (set price.rent, as '30 USD/h')"
-    return ""
+    return pricing.unknown(hardware, piece.kind) if KINDS[piece.kind].process == "price" else ""
 
 
 def check(hardware: Hardware, pieces: Sequence[Piece]) -> None:
@@ -196,14 +184,10 @@ def _prompt(scene: Scene, piece: Piece) -> _Found:
         total = np.asarray(time.total)
         # What makes prompts fast makes times short: the shared error has the other sign.
         return total, {n: np.asarray(s) / total for n, s in scaling.items()}, -error
-    read = _read_s(time)
+    read = np.asarray(time.read)
     scaling.pop("first_token_time", None)
     prompt = np.asarray(workload.traffic.prompt_tokens, dtype=float)
     return prompt / read, {n: -np.asarray(s) / read for n, s in scaling.items()}, error
-
-
-def _read_s(time: PromptTime) -> FloatArray:
-    return np.asarray(time.arithmetic + time.attention + time.reductions + time.fixed)
 
 
 def _draft(scene: Scene, piece: Piece) -> _Found:
@@ -235,16 +219,13 @@ def _service(scene: Scene, piece: Piece) -> _Found:
 
 
 def _price(scene: Scene, piece: Piece) -> _Found:
-    """Dollars for a million output tokens."""
-    hardware, workload = scene.hardware, scene.workload
-    full = workload.shape.layers if hardware.spatial else PRICED_USERS
-    traffic = replace(workload.traffic, concurrency=full, prompt_tokens=None)
-    time = decode_time(hardware, replace(workload, traffic=traffic), scene.mapping)
-    rent = node_dollars_per_hour(hardware, hardware.power_w) * scene.nodes
-    total = np.asarray(time.total)
-    cost = 1e6 * rent / 3600.0 * total / (full * scene.gain * scene.software)
-    scaling: dict[str, Number] = {n: np.asarray(s) / total for n, s in time.scaling.items()}
-    return PRICE_OVER_COST * cost, scaling, PRICE_LOG_SD
+    """Dollars for a million output or input tokens."""
+    workload = _workload(scene, piece.conditions)
+    cost, scaling = pricing.token_dollars(scene.hardware, workload, scene.mapping, piece.kind)
+    if piece.kind == "output_price":
+        cost = cost / (scene.gain * scene.software)
+    over, spread = operations().price_over_cost[piece.kind]
+    return over * cost, scaling, spread
 
 
 _OF = {

@@ -18,6 +18,14 @@ class _Between(BaseModel):
     most: str | float = 1
 
 
+class _Factor(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    source: str
+    value: float
+    log_sd: float = 0.0
+
+
 class _Operations(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -26,6 +34,9 @@ class _Operations(BaseModel):
     held_context: _Between
     measured_context: _Between
     utilisation: _Between
+    priced_users: _Factor
+    output_price: _Factor
+    input_price: _Factor
 
 
 class _File(BaseModel):
@@ -47,6 +58,10 @@ class Operations(BaseModel):
     """Least context at which a speed was measured; the most is what a user holds."""
     utilisation: tuple[float, float]
     """Part of the nodes meant for a model that it needs (spatial hardware)."""
+    priced_users: float
+    """Users of one deployment at whose cost prices are looked at (temporal hardware)."""
+    price_over_cost: dict[str, tuple[float, float]]
+    """By kind of price: median of price over cost, and the spread of its logarithm."""
 
 
 @cache
@@ -61,4 +76,9 @@ def operations() -> Operations:
         held_context=(units.parse(tokens.least, "number"), units.parse(tokens.most, "number")),
         measured_context_least=units.parse(found.measured_context.least, "number"),
         utilisation=(units.parse(share.least, "ratio"), units.parse(share.most, "ratio")),
+        priced_users=found.priced_users.value,
+        price_over_cost={
+            "output_price": (found.output_price.value, found.output_price.log_sd),
+            "input_price": (found.input_price.value, found.input_price.log_sd),
+        },
     )

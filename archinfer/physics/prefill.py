@@ -206,10 +206,14 @@ class PromptTime(Record):
         return self.total - self.wait
 
     @property
+    def read(self) -> Number:
+        """Seconds of reading the prompt itself."""
+        return self.arithmetic + self.attention + self.reductions + self.fixed
+
+    @property
     def total(self) -> Number:
         """seconds from the request to its first token"""
-        read = self.arithmetic + self.attention + self.reductions + self.fixed
-        return read + self.overhead + self.wait + self.step
+        return self.read + self.overhead + self.wait + self.step
 
     @property
     def scaling(self) -> Mapping[str, Number]:
