@@ -37,6 +37,8 @@ from archinfer.models.solver_family import FamilyRules
 from archinfer.physics.terms import TERMS
 from tests.cli import run
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -30,6 +30,8 @@ from archinfer.report.checks import junit, margin_text, workflow_commands
 from archinfer.solver.region import solve as solve_region
 from tests.cli import run
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 ROOT = Path(__file__).resolve().parent.parent
 
 MODEL = """\

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +24,11 @@ from archinfer.solver.answer import answer
 from archinfer.solver.designs import build, evaluate
 from archinfer.solver.emit import MARK, config_of, emit
 from archinfer.solver.question import Question
+from tests.cli import call
+
+pytestmark = pytest.mark.usefixtures("few_draws")
 
 WAFER = Hardware.load("wse-3")
-
-
-def run(*arguments: str) -> Any:
-    return subprocess.run(
-        [sys.executable, "-m", "archinfer", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -74,11 +66,11 @@ def test_counts_and_speed_come_back_exactly(
 
 @pytest.mark.parametrize("attention", ["gqa", "mla"])
 def test_solve_emit_predict(attention: str, tmp_path: Path) -> None:
-    done = run("solve", "--attention", attention, "--set", "link.latency=3 us", "--context", "16k",
+    done = call("solve", "--attention", attention, "--set", "link.latency=3 us", "--context", "16k",
                "--emit", str(tmp_path), "--format", "json")  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    printed = json.loads(done.stdout)["architectures"]
-    paths = [line.removeprefix("wrote ") for line in done.stderr.splitlines() if "wrote" in line]
+    assert done.code == 0, done.err
+    printed = json.loads(done.out)["architectures"]
+    paths = [line.removeprefix("wrote ") for line in done.err.splitlines() if "wrote" in line]
     assert len(paths) == len(printed) > 3
     assert sorted(paths) == sorted(str(p) for p in tmp_path.glob("*/config.json"))
     beside = [str(Path(p).with_name("README.md")) for p in paths]
@@ -89,9 +81,9 @@ def test_solve_emit_predict(attention: str, tmp_path: Path) -> None:
         assert config[MARK]["predict"] in Path(readme).read_text()
     same = ["--nodes", "88", "--set", "link.latency=3 us", "--context", "16k", "--format", "json",
             "--speculation", "1:3", "--software", "usual"]  # fmt: skip
-    found = run("predict", *paths, *same)
-    assert found.returncode == 0, found.stderr
-    for design, row, path in zip(printed, json.loads(found.stdout)["results"], paths, strict=True):
+    found = call("predict", *paths, *same)
+    assert found.code == 0, found.err
+    for design, row, path in zip(printed, json.loads(found.out)["results"], paths, strict=True):
         assert row["parameters"] == {
             "total": design["total_params"],
             "active": design["active_params"],
@@ -105,9 +97,9 @@ def test_solve_emit_predict(attention: str, tmp_path: Path) -> None:
         assert record["total_params"] == design["total_params"]
     # The command that each file states gives that speed as well.
     command = shlex.split(json.loads(Path(paths[0]).read_text())[MARK]["predict"])
-    again = run(*command[1:], "--format", "json")
-    assert again.returncode == 0, again.stderr
-    assert json.loads(again.stdout)["results"][0]["tokens_per_s"] == printed[0]["tokens_per_s"]
+    again = call(*command[1:], "--format", "json")
+    assert again.code == 0, again.err
+    assert json.loads(again.out)["results"][0]["tokens_per_s"] == printed[0]["tokens_per_s"]
 
 
 def _found() -> tuple[Any, Question]:
@@ -136,10 +128,10 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(FileError, match="cannot be written"):
         emit(designs, question, str(tmp_path / "file"))
-    done = run("solve", "--weights", "fp8", "--emit", str(tmp_path / "file"))
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert len(done.stderr.strip().splitlines()) == 1
+    done = call("solve", "--weights", "fp8", "--emit", str(tmp_path / "file"))
+    assert done.code == 2
+    assert done.out == ""
+    assert len(done.err.strip().splitlines()) == 1
 
 
 def test_a_failure_half_way_leaves_nothing(tmp_path: Path) -> None:
@@ -162,9 +154,9 @@ def test_equal_names_are_numbered(tmp_path: Path) -> None:
 
 
 def test_nothing_feasible_writes_nothing(tmp_path: Path) -> None:
-    done = run("solve", "--nodes", "1", "--tokens-per-second", "100000", "--emit",
+    done = call("solve", "--nodes", "1", "--tokens-per-second", "100000", "--emit",
                str(tmp_path / "x"))  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     assert not (tmp_path / "x").exists()
 
 

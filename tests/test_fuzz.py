@@ -8,6 +8,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent / "tools"))
 import fuzz
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 SEEDS = range(22_000_000, 22_000_060)
 
 

@@ -45,6 +45,8 @@ from tests import cli
 from tests.test_calibration import FakeBench
 from tests.test_plots import published
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 WSE3 = Hardware.load("wse-3")
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
 CHROMIUM = Path("/usr/bin/chromium")

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 MODELS = ("llama-3.1-70b", "gpt-oss-120b")
 

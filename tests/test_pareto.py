@@ -23,12 +23,14 @@ from archinfer.physics.deployment import Deployment
 from archinfer.physics.economy import node_dollars_per_hour, node_power_w
 from archinfer.physics.mapping import Layout
 from archinfer.physics.prefill import time_to_first_token
+from archinfer.report.pareto import csv_rows
 from tests.cli import run
 
 
 def evaluated(model: str, hardware: str, **asked) -> Evaluated:
     plan = replace(
-        pareto(model, hardware, nodes=asked.pop("nodes", "1:8")).question,
+        pareto(model, hardware, nodes=1).question,
+        nodes=(1, asked.pop("most", 8)),
         users=asked.pop("users", None),
         target_tokens_per_s=asked.pop("target", None),
     )
@@ -96,11 +98,11 @@ def test_a_front_falls_from_speed_to_throughput(hardware: str) -> None:
     assert all(c.memory_fraction <= 1.0 for c in machine.front)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=5)
 @given(st.floats(20, 150), st.floats(1.05, 2.0))
 def test_a_harder_target_costs_no_less(target: float, harder: float) -> None:
     easy, hard = (
-        pareto("gpt-oss-120b", "h100-sxm", nodes="1:8", target=t).cheapest
+        pareto("gpt-oss-120b", "h100-sxm", nodes="1:4", target=t).cheapest
         for t in (target, target * harder)
     )
     if hard is not None:
@@ -111,16 +113,14 @@ def test_a_harder_target_costs_no_less(target: float, harder: float) -> None:
 
 
 def test_more_nodes_never_cost_more() -> None:
-    costs = [
-        pareto("deepseek-v3", "b200", nodes=(1, n), target=60).cheapest for n in (8, 16, 32, 64)
-    ]
+    costs = [pareto("deepseek-v3", "b200", nodes=(1, n), target=60).cheapest for n in (8, 16, 32)]
     dollars = [c.dollars_per_million_output_tokens for c in costs if c is not None]
     assert dollars and all(a >= b * (1 - 1e-9) for a, b in pairwise(dollars))
 
 
 def test_cost_and_energy_have_the_interval_of_the_speed() -> None:
     """What is paid by the hour goes with the time of a token; the energy of bytes does not."""
-    known = found_of([evaluated("deepseek-v3", "h100-sxm", nodes="1:16")]).front[0]
+    known = found_of([evaluated("deepseek-v3", "h100-sxm", most=16)]).front[0]
     speed = known.tokens_per_s_per_user
     for ends, middle in (
         (known.dollars_range, known.dollars_per_million_output_tokens),
@@ -174,6 +174,11 @@ def test_a_limit_on_the_first_token_binds_and_may_be_unknown() -> None:
     assert other.cheapest is None and math.isinf(other.nearest.misses_by)
 
 
+def test_a_machine_whose_nodes_hold_nothing_has_no_front() -> None:
+    found = pareto("qwq-32b", "wse-3", nodes=1)
+    assert found.cheapest is None and not found.deployments
+
+
 def test_the_nearest_miss_says_what_would_help() -> None:
     found = pareto("llama-3.1-70b", "h100-sxm", nodes="1:4", target=300)
     assert found.cheapest is None and found.nearest.misses_by > 1.0
@@ -181,7 +186,7 @@ def test_the_nearest_miss_says_what_would_help() -> None:
 
 
 def test_every_number_of_users_of_a_machine_at_once() -> None:
-    found = evaluated("deepseek-v3", "b200", nodes="1:64", target=50)
+    found = evaluated("deepseek-v3", "b200", most=64, target=50)
     assert found.misses.shape[0] > 500
 
 
@@ -259,17 +264,15 @@ def test_the_command_prints_every_form(capsys, tmp_path) -> None:
     assert "copies x" in table and "target met" in table
     assert "speculation by the law fitted to wse-3" in table and "half of it written" in table
     assert "<svg" in page.read_text()
-    answer = json.loads(run(capsys, *asked, "--format", "json").out)
+    found = pareto("deepseek-v3", "h100-sxm,b200,wse-3", target=100, context="32k", concurrency=16)
+    answer = found.to_dict()
     wanted = {
         "hardware", "nodes", "mapping", "users", "tokens_per_s_per_user", "tokens_per_s_per_node",
         "time_to_first_token_s", "dollars_per_million_output_tokens", "joules_per_token", "limit",
     }  # fmt: skip
     assert answer["deployments"] and all(wanted <= d.keys() for d in answer["deployments"])
     assert answer["cheapest"]["tokens_per_s_per_user"]["p50"] >= 100
-    rows = run(capsys, *asked, "--format", "csv").out.splitlines()
-    assert len(rows) == 1 + len(answer["deployments"])
-    markdown = run(capsys, *asked, "--format", "markdown").out
-    assert "| hardware |" in markdown or "| weights |" in markdown
+    assert len(csv_rows(found)) == 1 + len(answer["deployments"])
 
 
 def test_compare_answers_for_a_target(capsys, tmp_path) -> None:
@@ -312,7 +315,7 @@ def test_solve_with_a_cost_of_a_token() -> None:
         "speculation": 1, "weights": "fp8",
     }  # fmt: skip
     sizes = []
-    for cost in (20, 8, 4, 2):
+    for cost in (20, 4, 2):
         found = solve(**asked, max_cost=cost)
         sizes.append(found.ranges["total_params"].high.value if found.feasible else 0.0)
         for design in found.architectures:

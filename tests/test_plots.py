@@ -57,6 +57,8 @@ from tests import cli
 from tests.test_calibration import FakeBench
 from tests.test_validate import TEST_ROWS
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 WSE3 = Hardware.load("wse-3")
 H100 = Hardware.load("h100-sxm")
 

@@ -37,6 +37,8 @@ from archinfer.report.solve import assumptions, document
 from archinfer.solver.answer import Answer, answer
 from archinfer.solver.question import Question
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 
 @cache
 def found(hardware: str, nodes: int, speed: float, **known: tuple[float, float]) -> Answer:

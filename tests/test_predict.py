@@ -5,10 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +28,7 @@ from archinfer.physics.mapping import Placement
 from archinfer.physics.memory import fewest_nodes, memory_fraction
 from archinfer.physics.terms import TERMS
 from archinfer.physics.workload import Traffic, Workload
+from tests.cli import call
 
 WAFER = Hardware.load("wse-3")
 GPU = Hardware.load("b200")
@@ -48,21 +46,10 @@ ROWS = [
 ]
 
 
-def run(*arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> Any:
-    return subprocess.run(
-        [sys.executable, "-m", "archinfer", *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, **(env or {})},
-    )
-
-
 def results(*arguments: str, stdin: str = "") -> list[dict[str, Any]]:
-    done = run("predict", *arguments, "--format", "json", stdin=stdin)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)["results"]
+    done = call("predict", *arguments, "--format", "json", stdin=stdin)
+    assert done.code == 0, done.err
+    found = json.loads(done.out)["results"]
     assert isinstance(found, list)
     return found
 
@@ -457,9 +444,9 @@ def test_the_default_is_the_law_of_the_profile_where_one_is_fitted() -> None:
     ],
 )
 def test_a_figure_set_by_hand_that_changes_no_speed_is_named(change: str, warned: bool) -> None:
-    done = run("predict", "llama-3.3-70b", "--set", change)
-    assert done.returncode == 0
-    assert ("no speed changes" in done.stderr) == warned
+    done = call("predict", "llama-3.3-70b", "--set", change)
+    assert done.code == 0
+    assert ("no speed changes" in done.err) == warned
 
 
 def test_json_keys() -> None:
@@ -489,8 +476,8 @@ def test_longcat_by_its_totals() -> None:
     assert narrow["layers"] == 60 and "range" not in narrow
     one = next(r for r in row["by_layers"] if r["layers"] == 60)
     assert narrow["tokens_per_s"] == one["tokens_per_s"]
-    page = run("predict", "--total", "1.6T", "--active", "48B", "--layers", "40:90")
-    assert page.returncode == 0 and "40 to 90 layers" in page.stdout
+    page = call("predict", "--total", "1.6T", "--active", "48B", "--layers", "40:90")
+    assert page.code == 0 and "40 to 90 layers" in page.out
 
 
 def test_config_by_path_folder_and_standard_input(tmp_path: Path) -> None:
@@ -516,9 +503,9 @@ def test_too_few_nodes_is_an_answer() -> None:
     assert row["time_s"]["total"] is None
     assert row["bottleneck"] == "capacity"
     assert row["memory_fraction"] > 1.0
-    page = run("predict", "llama-3.1-405b", "--nodes", "5")
-    assert page.returncode == 0
-    text = " ".join(page.stdout.split())
+    page = call("predict", "llama-3.1-405b", "--nodes", "5")
+    assert page.code == 0
+    text = " ".join(page.out.split())
     assert re.search(r"Does not fit: weights, KV cache and buffers take 4\.(19|20)\d? times", text)
     assert "at least 21 wafers hold it" in text
 
@@ -540,36 +527,36 @@ def test_options_reach_the_prediction() -> None:
 
 def test_several_formats() -> None:
     names = ["llama-3.1-8b", "kimi-k2"]
-    rows = list(csv.DictReader(io.StringIO(run("predict", *names, "--format", "csv").stdout)))
+    rows = list(csv.DictReader(io.StringIO(call("predict", *names, "--format", "csv").out)))
     assert [r["model"] for r in rows] == names
     assert int(rows[0]["total_params"]) == 8_030_261_248
-    markdown = run("predict", *names, "--format", "markdown").stdout.splitlines()
+    markdown = call("predict", *names, "--format", "markdown").out.splitlines()
     assert markdown[0].startswith("| model |") and len(markdown) == 4
-    table = run("predict", *names, env={"COLUMNS": "120"}).stdout
+    table = call("predict", *names, env={"COLUMNS": "120"}).out
     assert all(name in table for name in names)
 
 
 @pytest.mark.parametrize("width", ["40", "100"])
 def test_pages_fit_the_terminal(width: str) -> None:
     for arguments in (["hy3", "--explain"], ["hy3", "llama-3.1-8b"]):
-        done = run("predict", *arguments, env={"COLUMNS": width, "NO_COLOR": "1"})
-        assert done.returncode == 0, done.stderr
-        assert "\x1b" not in done.stdout
-        assert max(len(line) for line in done.stdout.splitlines()) <= int(width)
+        done = call("predict", *arguments, env={"COLUMNS": width, "NO_COLOR": "1"})
+        assert done.code == 0, done.err
+        assert "\x1b" not in done.out
+        assert max(len(line) for line in done.out.splitlines()) <= int(width)
 
 
 def test_explain_shows_bars_and_figures() -> None:
-    done = run("predict", "hy3", "--explain", env={"PYTHONIOENCODING": "utf-8", "COLUMNS": "120"})
-    assert "█" in done.stdout and "fixed_time_per_layer" in done.stdout
-    plain = run("predict", "hy3", "--explain", env={"PYTHONIOENCODING": "ascii", "COLUMNS": "120"})
-    assert plain.returncode == 0 and "####" in plain.stdout
+    done = call("predict", "hy3", "--explain", env={"COLUMNS": "120"})
+    assert "█" in done.out and "fixed_time_per_layer" in done.out
+    plain = call("predict", "hy3", "--explain", env={"COLUMNS": "120"}, encoding="ascii")
+    assert plain.code == 0 and "####" in plain.out
 
 
 def test_a_context_beyond_the_models_is_said() -> None:
-    done = run("predict", "llama-3.1-8b", "--context", "1M", "--format", "json")
-    assert done.returncode == 0
-    assert "131,072" in done.stderr
-    json.loads(done.stdout)
+    done = call("predict", "llama-3.1-8b", "--context", "1M", "--format", "json")
+    assert done.code == 0
+    assert "131,072" in done.err
+    json.loads(done.out)
 
 
 @pytest.mark.parametrize(
@@ -637,11 +624,11 @@ def test_wrong_input_is_one_line(
 
 @pytest.mark.parametrize("text", ["", "[]", '{"model_type": "llama"}'])
 def test_broken_config_on_standard_input(text: str) -> None:
-    done = run("predict", "-", stdin=text)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert "standard input" in done.stderr
+    done = call("predict", "-", stdin=text)
+    assert done.code == 2
+    assert done.out == ""
+    assert len(done.err.strip().splitlines()) == 1
+    assert "standard input" in done.err
 
 
 def test_a_sweep_in_blocks_equals_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,8 @@ from archinfer.schemas import OUTPUTS, SCHEMAS, json_schema
 from tests.cli import run
 from tests.test_calibration import FakeBench
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 ROOT = Path(__file__).resolve().parent.parent
 PROFILES = sorted((ROOT / "hardware").glob("*.yaml"))
 CHECKS = sorted((ROOT / "tests" / "checks").glob("*.yaml"))

@@ -7,6 +7,8 @@ import pytest
 
 from tests.cli import run
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 TABLES: dict[tuple[str, ...], tuple[str, ...]] = {
     ("predict", "kimi-k2", "gpt-oss-120b", "--hardware", "wse-3"): ("model", "tokens/s"),
     ("predict", "gpt-oss-120b", "--hardware", "b200", "--users", "1,8"): ("context", "tokens/s"),

@@ -1,14 +1,17 @@
 """The first lines of a solve say the answer, and what follows fits a small window."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from archinfer import infer, solve
 from archinfer.errors import InputError
+from archinfer.report.markdown import to_markdown
+from archinfer.report.solve import document
 from archinfer.report.verdict import verdict
 from tests.cli import run
+
+pytestmark = pytest.mark.usefixtures("few_draws")
 
 LINES, VERDICT = 40, 5
 ASKED = (
@@ -52,7 +55,7 @@ def test_the_numbers_of_the_example_belong_together() -> None:
 FOUNDING = "total=2T:4T,active=150B,layers=70:90"
 
 
-def test_the_founding_claim(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_founding_claim() -> None:
     """A target with a claim counts as observed; each part is as likely as the draws say."""
     found = solve(claim=FOUNDING, architectures=0)
     claim = found.claim
@@ -69,18 +72,18 @@ def test_the_founding_claim(capsys: pytest.CaptureFixture[str]) -> None:
     ]  # fmt: skip
     assert claim.nearest[0].model == "kimi-k3"
     assert [m.distance for m in claim.nearest] == sorted(m.distance for m in claim.nearest)
-    printed = run(capsys, "solve", "--claim", FOUNDING, "--architectures", "0", "--format", "json")
-    assert json.loads(printed.out)["claim"] == claim.to_dict()
-    shown = " ".join(run(capsys, "solve", "--claim", FOUNDING, "--architectures", "0").out.split())
+    shown = " ".join(to_markdown(document(found)).replace("*", "").split())
     for words in ("The claim put to the test", "all of it", "kimi-k3 (2.78T total"):
         assert words in shown
 
 
 def test_what_physics_and_habits_refute() -> None:
-    claim = solve(claim={"total": "20T:", "layers": (300, 400)}, architectures=0).claim
+    claim = solve(
+        claim={"total": "20T:", "layers": (300, 400)}, weights="fp8", architectures=0
+    ).claim
     assert claim.parts[0].refuted_by == "physics" and claim.parts[0].probability == 0.0
     assert claim.parts[1].refuted_by == "habits"
-    sure = solve(claim="total=:20T", architectures=0).claim.all
+    sure = solve(claim="total=:20T", weights="fp8", architectures=0).claim.all
     assert (sure.carried_by, sure.probability) == ("physics", pytest.approx(1.0))
 
 
@@ -120,7 +123,7 @@ def test_a_check_file_holds_a_claim(capsys: pytest.CaptureFixture[str], tmp_path
         "schema_version: 1\n"
         "checks:\n"
         "  - name: founding\n"
-        "    solve: {hardware: wse-3, nodes: 88, tokens_per_second: 750}\n"
+        "    solve: {hardware: wse-3, nodes: 88, tokens_per_second: 750, weights: fp8}\n"
         "    expect:\n"
         "      claim: {says: 'SAYS', at_least: 25 %}\n"
     )

@@ -121,7 +121,7 @@ def _drafted(
     acceptance, draft_s = law.acceptances(_ACCEPTANCE), law.draft_times_s(_DRAFT)
     each, _ = best_of_drafts(verify_s, acceptance[:, None, None], draft_s[:, None])
     weights = np.outer(_ACCEPTANCE_WEIGHTS, _DRAFT_WEIGHTS).ravel()
-    return -np.log(each.reshape(*each.shape[:-2], -1)), weights / weights.sum()
+    return -np.log(each.reshape(*each.shape[:-2], weights.size)), weights / weights.sum()
 
 
 def _quantile(centre: FloatArray, sd: FloatArray, chance: FloatArray, level: float) -> FloatArray:
