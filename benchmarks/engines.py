@@ -245,7 +245,9 @@ def tested(cases: list, hardware_path: str) -> None:
             factors.append(max(middle / case.row.tokens_per_s, case.row.tokens_per_s / middle))
             held += bool(low <= case.row.tokens_per_s <= high)
             posterior = infer(
-                question_for(fit.hardware, case.row.tokens_per_s),
+                question_for(fit.hardware, case.row.tokens_per_s, case.shape.routed).with_(
+                    total=None
+                ),
                 concurrency=(1.0, 1.0),
                 read_context=(float(CONTEXT), float(CONTEXT)),
             )

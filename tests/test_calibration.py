@@ -631,7 +631,7 @@ def known_machine() -> Hardware:
 
 def test_blind_models_are_found_from_their_speed_alone() -> None:
     machine, rng = known_machine(), np.random.default_rng(2)
-    configs = list(itertools.islice(blind.drawn(rng), 6))
+    configs = list(itertools.islice(blind.drawn(rng), 10))
     found = BlindTest(
         tuple(
             blind.ask(machine, c, 1.0 / float(pass_time(machine, Point(c, blind.CONTEXT)).total))
@@ -639,7 +639,7 @@ def test_blind_models_are_found_from_their_speed_alone() -> None:
         ),
         (),
     )
-    assert found.cases == 6
+    assert found.cases == 10
     assert found.coverage90 >= 0.7
     assert found.quantities["active_params"].information_bits > 2.0
 
