@@ -18,7 +18,7 @@ from archinfer.physics.mapping import Placement, mappings
 from archinfer.physics.workload import Traffic, Workload
 from archinfer.solver.answer import answer
 from archinfer.solver.constraints import Candidate, slacks
-from archinfer.solver.limits import Limits
+from archinfer.solver.bounds import Limits
 from archinfer.solver.question import Question
 from archinfer.solver.region import solve
 from archinfer.solver.variants import sensitivity, variants

@@ -18,7 +18,7 @@ from archinfer.phrases import CONFLICTS, RELAXATIONS
 from archinfer.physics.decode import Z90
 from archinfer.record import Nullable, Record
 from archinfer.solver.constraints import Candidate, Constraint, constraints
-from archinfer.solver.limits import FAST, SLOW
+from archinfer.solver.bounds import FAST, SLOW
 from archinfer.solver.question import Question
 from archinfer.solver.region import Region, solve
 from archinfer.units import format_quantity, plain_number

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.models.shape import FloatArray
-from archinfer.solver.limits import FAST, ROUNDING, SLOW, TINY, Limits
+from archinfer.solver.bounds import FAST, ROUNDING, SLOW, TINY, Limits
 from archinfer.solver.question import Question
 from archinfer.solver.roots import hidden_peaks, last_nonnegative, last_of_several, peak, scan
 from archinfer.solver.slices import Index, Slices

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from archinfer.models.shape import FloatArray
 from archinfer.record import Record
 from archinfer.solver.ends import active_ends, joined, total_ends
-from archinfer.solver.limits import ROUNDING, Limits
+from archinfer.solver.bounds import ROUNDING, Limits
 from archinfer.solver.question import Question
 from archinfer.solver.slices import Index, Slices, slices_of
 
