@@ -17,8 +17,8 @@ from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement, mappings
 from archinfer.physics.workload import Traffic, Workload
 from archinfer.solver.answer import answer
+from archinfer.solver.bounds import Bounds
 from archinfer.solver.constraints import Candidate, slacks
-from archinfer.solver.bounds import Limits
 from archinfer.solver.question import Question
 from archinfer.solver.region import solve
 from archinfer.solver.variants import sensitivity, variants
@@ -95,22 +95,22 @@ def test_least_total_where_the_time_is_the_same_at_every_total(
 def test_nothing_is_possible_beyond_the_ends_of_active(question: Question) -> None:
     """Where the bytes fill a wafer's region the time hardly grows, and the spread falls."""
     region = solve(question)
-    limits, every = Limits(question, region.slices), np.arange(len(region.slices))
+    bounds, every = Bounds(question, region.slices), np.arange(len(region.slices))
     mixed = ~region.slices.dense
     for total, at in (
         (region.total_low, region.total_low_at),
         (region.total_high, region.total_high_at),
     ):
-        assert np.all(limits.slack(total, at, every)[mixed] > -1e-10)
-    low, high, _, _ = limits.active_limits
+        assert np.all(bounds.slack(total, at, every)[mixed] > -1e-10)
+    low, high, _, _ = bounds.active_limits
     for step in (2e-6, 2e-5, 1e-4, 5e-4):
         for active in (region.active_low * (1 - step), region.active_high * (1 + step)):
             asked = mixed & (low <= active) & (active <= high)
             for share in np.linspace(0.0, 1.0, 40):
-                least = limits.total_low_of(active, every)
-                most = np.maximum(limits.total_high_of(active, every), least)
+                least = bounds.total_low_of(active, every)
+                most = np.maximum(bounds.total_high_of(active, every), least)
                 total = least ** (1.0 - share) * most**share
-                assert not np.any(asked & (limits.slack(total, active, every) > 1e-9))
+                assert not np.any(asked & (bounds.slack(total, active, every) > 1e-9))
 
 
 @pytest.mark.parametrize("constant", CONSTANTS)

@@ -27,7 +27,7 @@ from archinfer.physics.firsttoken import FirstToken, first_token
 from archinfer.physics.mapping import Placement
 from archinfer.physics.memory import RESERVE_LOG_SD, Memory, fit_chance, memory_fraction
 from archinfer.physics.served import LEVELS, served_speed
-from archinfer.physics.terms import TERMS, TokenTime
+from archinfer.physics.terms import TERMS, TokenTime, no_switches
 from archinfer.physics.workload import Workload
 from archinfer.record import As, Ends, Nullable, Quantiles, Record
 from archinfer.units import format_quantity
@@ -227,7 +227,8 @@ class Prediction(Record):
         """Seconds of a pass by term; null where the model does not fit."""
         if self.fits:
             return self.time
-        return TokenTime(**dict.fromkeys((*TERMS, "side"), np.nan), ledger=dict)
+        nothing = dict.fromkeys((*TERMS, "side"), np.nan)
+        return TokenTime(**nothing, ledger=dict, switches=no_switches)
 
     @property
     def kv_held_bytes(self) -> Number:

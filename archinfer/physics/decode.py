@@ -82,13 +82,16 @@ def log_sd(hardware: Hardware, time: TokenTime | PromptTime) -> Number:
     """
     names, _, covariance = hardware.constants()
     total = time.total
-    shares = [time.scaling[name] / total if name in time.scaling else None for name in names]
-    variance: Number = hardware.model_error_log_sd**2
+    shares = [time.scaling.get(name) for name in names]
+    variance: Number = 0.0
     for i, left in enumerate(shares):
-        for j, right in enumerate(shares):
+        # Half of the row of the symmetric covariance up to its diagonal, which counts half.
+        half: Number = 0.0
+        for j, right in enumerate(shares[: i + 1]):
             if left is not None and right is not None and covariance[i, j] != 0.0:
-                variance = variance + covariance[i, j] * left * right
-    return np.sqrt(variance)
+                half = half + (covariance[i, j] if j < i else 0.5 * covariance[i, i]) * right
+        variance = variance if left is None else variance + half * left
+    return np.sqrt(hardware.model_error_log_sd**2 + 2.0 * variance / (total * total))
 
 
 def speed_at(

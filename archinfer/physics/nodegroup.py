@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import DENSE_CHAIN, FloatArray, LayerGroup, Number
 from archinfer.physics.mapping import Placement
+from archinfer.physics.terms import contrast
 from archinfer.physics.workload import Traffic, Workload, experts_hit
 
 UNPACK_INSTRUCTIONS = 2.0
@@ -262,6 +263,13 @@ class NodeGroup:
         multiplied = 2.0 * self.tokens * (shared + group.routed_active_params * share)
         speed = np.asarray(hardware.small_matrix_speed)
         return read_s / speed, self.compute_s(multiplied, traffic.weight_bits) / speed
+
+    def small_switches(self, group: LayerGroup) -> list[Number]:
+        """Which matrices of a layer are small: the time itself jumps where one of them grows."""
+        most = self.hardware.small_matrix_params * np.asarray(self.nodes)
+        if not np.any(most):
+            return []
+        return [contrast(m, most) for m in (*group.matrices, *group.expert_matrices)]
 
     def memory_ledger(
         self,

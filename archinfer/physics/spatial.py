@@ -16,7 +16,7 @@ from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import DENSE_CHAIN, FloatArray, Number
 from archinfer.physics.mapping import Placement
 from archinfer.physics.memory import memory_fraction
-from archinfer.physics.terms import TokenTime, links_s
+from archinfer.physics.terms import TokenTime, contrast, links_s
 from archinfer.physics.workload import (
     Workload,
     attention_macs,
@@ -113,6 +113,15 @@ class _Cycles:
         return np.maximum(np.maximum(self.reads, self.products), self.ports)
 
     @property
+    def switches(self) -> tuple[Number, Number, Number]:
+        """Which of each two is the larger."""
+        return (
+            contrast(self.reads, self.products),
+            contrast(self.reads, self.ports),
+            contrast(self.products, self.ports),
+        )
+
+    @property
     def by_reads(self) -> Number:
         """Cycles that scale with the profile's cycles per weight."""
         return np.where(self.reads >= self.total, self.reads, 0.0)
@@ -153,6 +162,11 @@ class _Stage:
     routed_reads: Number
     """Cycles of reading the weights of routed experts."""
     fixed_s: Number
+
+    @property
+    def switches(self) -> tuple[Number, ...]:
+        """Of `_Cycles`, weights and cache."""
+        return (*self.weights.switches, *(() if self.kv is None else self.kv.switches))
 
     @property
     def weights_s(self) -> Number:
@@ -294,7 +308,17 @@ def spatial_time(
             np.where(waits, 0.0, latency),
         )
 
+    def switches() -> tuple[list[Number], list[Number]]:
+        users, still = traffic.concurrency, [s for one in layers for s in one.switches]
+        if not np.any(np.asarray(users) > 1.0):
+            return [], still
+        return [
+            *(contrast(users * t, busy) for t in (slowest, head)),
+            contrast(slowest, head),
+        ], still
+
     side_of_first = layers[0].region.side
     return TokenTime(
-        weights, kv, 0.0, reductions, fixed, links, head, queue, draft, 0.0, side_of_first, ledger
-    )
+        weights, kv, 0.0, reductions, fixed, links, head, queue, draft, 0.0, side_of_first,
+        ledger, switches,
+    )  # fmt: skip

@@ -40,7 +40,7 @@ from archinfer.physics.nodegroup import (
     unpack_s_per_weight,
 )
 from archinfer.physics.prefill import PROMPT_CONSTANTS, others_prompts
-from archinfer.physics.terms import Ledger, TokenTime, links_s
+from archinfer.physics.terms import Ledger, Switches, TokenTime, contrast, links_s, no_switches
 from archinfer.physics.workload import (
     ACTIVATION_BYTES,
     Workload,
@@ -60,6 +60,7 @@ class _Part:
     reductions: Number
     fixed: Number
     ledger: Ledger
+    switches: Switches
 
     @property
     def total(self) -> Number:
@@ -84,8 +85,10 @@ def _layer(on: NodeGroup, group: LayerGroup, hidden_size: Number, mapping: Place
     sync, reductions = steps * on.latency_s, by_steps
     routed = np.asarray(np.asarray(group.routed_params) > 0.0)
     some = bool(np.any(routed))
+    cut_gains: Number = 0.0
     if some and np.any(np.asarray(g) > 1.0):
         extra_s, whole_reductions = _whole_experts(on, group, hit, once_s, by_steps)
+        cut_gains = contrast(by_steps, whole_reductions + extra_s)
         chosen = by_steps - (whole_reductions + extra_s) > 0.0
         if mapping.whole_experts is not None:
             chosen = np.broadcast_to(mapping.whole_experts, np.shape(chosen))
@@ -124,7 +127,11 @@ def _layer(on: NodeGroup, group: LayerGroup, hidden_size: Number, mapping: Place
             "link.latency": on.crossing * sync,
         }
 
-    return _Part(read + unpack, kv, beyond, reductions, kernels + calls, ledger)
+    def switches() -> tuple[list[Number], list[Number]]:
+        hidden = contrast(compute, hardware.compute_overlap * (read + unpack + kv))
+        return [hidden, cut_gains], on.small_switches(group)
+
+    return _Part(read + unpack, kv, beyond, reductions, kernels + calls, ledger, switches)
 
 
 def _network_s(hardware: Hardware, payload: Number, within: Number, once: Number) -> Number:
@@ -160,7 +167,7 @@ def _head(on: NodeGroup, shape: ModelShape) -> _Part:
     beyond = on.beyond_s(compute, read + unpack)
     return _Part(
         read + unpack, 0.0, beyond, 0.0, 0.0,
-        lambda: on.memory_ledger(read, 0.0, compute, beyond),
+        lambda: on.memory_ledger(read, 0.0, compute, beyond), no_switches,
     )  # fmt: skip
 
 
@@ -200,9 +207,14 @@ def temporal_time(hardware: Hardware, workload: Workload, mapping: Placement) ->
                 sums[constant] = sums.get(constant, 0.0) + count * seconds
         return sums
 
+    def switches() -> tuple[list[Number], list[Number]]:
+        each = [part.switches() for _, part in layers]
+        return [s for moving, _ in each for s in moving], [s for _, still in each for s in still]
+
     return TokenTime(
         over("weights"), over("kv"), over("compute"), over("reductions"),
         over("fixed") + per_token, links, head.total, 0.0, draft, prompts, np.nan, ledger,
+        switches,
     )  # fmt: skip
 
 

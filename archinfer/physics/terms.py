@@ -23,6 +23,21 @@ Seconds: TypeAlias = Annotated[Number, As(float | None)]
 Ledger: TypeAlias = Callable[[], Mapping[str, Number]]
 """Seconds by constant, added up when they are asked for."""
 
+Switches: TypeAlias = Callable[[], tuple[Sequence[Number], Sequence[Number]]]
+"""Numbers whose sign says which of two branches a ledger follows: it jumps where one is 0. First
+those that move with the bytes of experts, each of them monotone, then those that do not."""
+
+
+def contrast(one: Number, other: Number) -> Number:
+    """(a - b) / (a + b) of two numbers that are not negative: which is the larger; 0 of zeros."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.nan_to_num((np.asarray(one) - other) / (np.asarray(one) + other), nan=0.0)
+
+
+def no_switches() -> tuple[Sequence[Number], Sequence[Number]]:
+    """Of a ledger that is not looked at, or does not jump."""
+    return (), ()
+
 
 @dataclass(frozen=True)
 class TokenTime(Record):
@@ -55,6 +70,8 @@ class TokenTime(Record):
     """Side in cores of a layer's region (spatial; the first group's), else nan."""
     ledger: Ledger = field(repr=False, compare=False)
     """dT / d log(constant) by constant, as the terms left it."""
+    switches: Switches = field(repr=False, compare=False)
+    """Where the ledger jumps, though the time does not."""
 
     @property
     def total(self) -> Seconds:
@@ -80,7 +97,7 @@ def combined(times: Sequence[TokenTime], join: Callable[[list[Number]], Number])
         return {name: join([t.scaling[name] for t in times]) for name in times[0].scaling}
 
     terms = {name: join([getattr(t, name) for t in times]) for name in (*TERMS, "side")}
-    return TokenTime(**terms, ledger=ledger)
+    return TokenTime(**terms, ledger=ledger, switches=no_switches)
 
 
 def links_s(hardware: Hardware, stages: Number, numbers: Number) -> tuple[Number, Number]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,6 @@ from archinfer.models.shape import FloatArray
 from archinfer.physics.memory import room_bytes
 from archinfer.solver.constraints import HIDDEN_FLOOR, Candidate, constraints
 from archinfer.solver.question import Question
-from archinfer.solver.roots import last_nonnegative, peak
 from archinfer.solver.slices import Index, Slices
 
 FAST = ("speed", "throughput", "cost")
@@ -25,11 +25,21 @@ ROUNDING = 1e-12
 """What a slack may miss of 0 at an end that is itself a root. Where the time is the same at every
 N, rounding alone would decide which of them are possible."""
 
-_ONSET = 1e-5
-"""Step in log N by which a slack that rises at all has risen."""
+
+class Speeds(NamedTuple):
+    """Slacks of speed at some points, and where these jump."""
+
+    fast: FloatArray
+    """Of the constraints that ask for speed; falls as N grows, between jumps."""
+    slow: FloatArray
+    """Of "not faster than observed"; rises as N grows, between jumps."""
+    moving: list[FloatArray]
+    """Change sign where the spread jumps as N grows."""
+    still: list[FloatArray]
+    """Change sign where the spread or the time jumps as A grows, whatever N is."""
 
 
-class Limits:
+class Bounds:
     """The limits and slacks of a batch of slices, as functions of A and N.
 
     Args:
@@ -78,20 +88,39 @@ class Limits:
         return low, high, low_by, high_by
 
     @property
-    def folded(self) -> NDArray[np.bool_]:
-        """Where the time need not grow with A.
+    def spread(self) -> bool:
+        """Whether a limit of speed moves with the spread, which need not be continuous."""
+        return bool(self.question.observed or self.question.confidence_z != 0.0)
+
+    @property
+    def alone(self) -> bool:
+        """Whether one token at a time passes a wafer, so that neither batch nor queue matters."""
+        return self.question.hardware.spatial and self.question.concurrency == 1
+
+    @property
+    def several(self) -> NDArray[np.bool_]:
+        """Where the feasible A need not be one interval.
 
         On temporal hardware a batch of several tokens hits fewer distinct experts the more of
-        them each token uses, and reads less of them; and what arithmetic the reads hide changes
-        the spread of an observed speed at once.
+        them each token uses, and reads less of them; matrices that outgrow one core are read
+        sooner; and a spread may jump on any hardware.
         """
         q, slices = self.question, self.slices
+        if self.spread or np.any(q.hardware.small_matrix_params):
+            return np.ones(len(slices), dtype=bool)
         if q.hardware.spatial:
             return np.zeros(len(slices), dtype=bool)
-        if q.observed or q.confidence_z != 0.0:
-            return np.ones(len(slices), dtype=bool)
         stages = slices.mapping.stages(slices.layers)
         return np.asarray((q.concurrency > stages) & ~slices.dense)
+
+    @property
+    def steps(self) -> int:
+        """Steps of log A in which those intervals are looked for.
+
+        What bends between jumps does so over half a unit of log A or more: on a range of e^6 a
+        step is a quarter. Of one token on a wafer nothing bends but the spread.
+        """
+        return 3 if self.alone else 24
 
     def candidate(self, total: FloatArray, active: FloatArray, index: Index) -> Candidate:
         """Models in the slices at `index`."""
@@ -121,33 +150,61 @@ class Limits:
         habit = np.minimum(self.sparsity_high[index] * active, self.total_high)
         return np.minimum(habit, self.capacity_total(active, index))
 
+    def at(self, total: FloatArray, active: FloatArray, index: Index) -> Speeds:
+        """Slacks of speed, and where they jump, in the slices at `index`."""
+        candidate = self.candidate(np.clip(total, TINY, MOST), active, index)
+        fast, slow = (self._least(names, candidate, len(active)) for names in (FAST, (SLOW,)))
+        moving, still = self._switches(candidate, len(active))
+        return Speeds(fast, slow, moving, still)
+
+    def switches(
+        self, total: FloatArray, active: FloatArray, index: Index
+    ) -> tuple[list[FloatArray], list[FloatArray]]:
+        """Where slacks of speed jump: `Speeds.moving` and `Speeds.still`."""
+        candidate = self.candidate(np.clip(total, TINY, MOST), active, index)
+        return self._switches(candidate, len(active))
+
+    def _switches(self, candidate: Candidate, n: int) -> tuple[list[FloatArray], list[FloatArray]]:
+        if not self.spread and not np.any(self.question.hardware.small_matrix_params):
+            return [], []
+        moving, still = (
+            [np.broadcast_to(s, n) for s in each] for each in candidate.time.switches()
+        )
+        return moving if self.spread else [], still
+
     def fast(self, total: FloatArray, active: FloatArray, index: Index) -> FloatArray:
-        """Smallest slack of the constraints that ask for speed; decreases in N."""
-        return self._least(FAST, total, active, index)
+        """Smallest slack of the constraints that ask for speed."""
+        candidate = self.candidate(np.clip(total, TINY, MOST), active, index)
+        return self._least(FAST, candidate, len(active))
 
     def slow(self, total: FloatArray, active: FloatArray, index: Index) -> FloatArray:
-        """Slack of "not faster than observed"; increases in N."""
-        return self._least((SLOW,), total, active, index)
+        """Slack of "not faster than observed"."""
+        candidate = self.candidate(np.clip(total, TINY, MOST), active, index)
+        return self._least((SLOW,), candidate, len(active))
 
     def slack(self, total: FloatArray, active: FloatArray, index: Index) -> FloatArray:
         """Least slack of all constraints but the limits on A alone."""
+        return self.slack_and_turns(total, active, index)[0]
+
+    def slack_and_turns(
+        self, total: FloatArray, active: FloatArray, index: Index
+    ) -> tuple[FloatArray, list[FloatArray]]:
+        """`slack`, and what changes sign where it jumps or another constraint is the least."""
+        at = self.at(total, active, index)
         with np.errstate(divide="ignore", invalid="ignore"):
             room = np.log(self.total_high_of(active, index)) - np.log(total)
             above = np.log(total) - np.log(self.total_low_of(active, index))
-        found = np.minimum(room, above)
-        found = np.minimum(found, self._least((*FAST, SLOW), total, active, index))
-        return np.where(np.isnan(found), -np.inf, found)
+            room = np.where(np.isnan(room), -np.inf, room)
+            limits, speed = np.minimum(room, above), np.minimum(at.fast, at.slow)
+            turns = [limits - speed, room - above, at.fast - at.slow]
+        each = [np.nan_to_num(t) for t in turns] + at.moving + at.still
+        return np.minimum(limits, speed), each
 
-    def _least(
-        self, names: Iterable[str], total: FloatArray, active: FloatArray, index: Index
-    ) -> FloatArray:
-        present = [self.by_name[n] for n in names if n in self.by_name]
-        result = np.full(len(active), np.inf)
-        if not present:
-            return result
-        candidate = self.candidate(np.clip(total, TINY, MOST), active, index)
-        for constraint in present:
-            result = np.minimum(result, constraint.slack(candidate))
+    def _least(self, names: Iterable[str], candidate: Candidate, n: int) -> FloatArray:
+        result = np.full(n, np.inf)
+        for name in names:
+            if name in self.by_name:
+                result = np.minimum(result, self.by_name[name].slack(candidate))
         return result
 
     def has(self, *names: str) -> bool:
@@ -162,92 +219,6 @@ class Limits:
             [np.broadcast_to(self.by_name[n].slack(candidate), total.shape) for n in names]
         )
         return [names[i] for i in np.argmin(values, axis=0)]
-
-    def total_interval(self, active: FloatArray, index: Index) -> tuple[FloatArray, FloatArray]:
-        """Feasible N at given A, all constraints but the limits on A alone."""
-        low = self.total_low_of(active, index)
-        high = np.minimum(self.total_high_of(active, index), MOST)
-        if self.has(*FAST):
-            low, high = self._fast_interval(low, high, active, index)
-        if self.has(SLOW):
-            low, high = self._slow_interval(low, high, active, index)
-        return low, high
-
-    def _fast_interval(
-        self, low: FloatArray, high: FloatArray, active: FloatArray, index: Index
-    ) -> tuple[FloatArray, FloatArray]:
-        """The outer ends of what is fast enough between two N; the high one 0 where nothing is."""
-
-        def fast(x: FloatArray, i: Index) -> FloatArray:
-            return self.fast(np.exp(x), active[i], index[i]) + ROUNDING
-
-        least, most = np.log(low), np.log(np.maximum(high, TINY))
-        found = last_nonnegative(fast, least, most)
-        # Where speed takes nothing away the end stays what it was, to the last digit.
-        low, high = low.copy(), np.where(found < most, np.exp(found), high)
-        at = np.flatnonzero(self.humped[index] & (found == -np.inf) & (least <= most))
-        x = np.log(self.fastest_total(active[at], index[at]))
-        some = fast(x, at) >= 0.0
-        at, x = at[some], x[some]
-        high[at] = np.exp(last_nonnegative(lambda x, i: fast(x, at[i]), x, most[at]))
-        low[at] = np.exp(-last_nonnegative(lambda y, i: fast(-y, at[i]), -x, -least[at]))
-        return low, high
-
-    @property
-    def humped(self) -> NDArray[np.bool_]:
-        """Where the least total need not be the fastest at the confidence asked for.
-
-        A wafer's region is as large as is best until the bytes fill it. From there on the time
-        hardly grows at first, while the spread moves at once.
-        """
-        q = self.question
-        spread = q.observed or q.confidence_z != 0.0
-        return ~self.slices.dense & (q.hardware.spatial and spread)
-
-    def fastest_total(self, active: FloatArray, index: Index) -> FloatArray:
-        """The total at which the constraints that ask for speed have most slack (`humped`)."""
-        low = np.array(self.total_low_of(active, index))
-        if not len(active):
-            return low
-        least = self.candidate(low, active, index)
-        filled, cores = least.memory_fraction, self.question.hardware.cores
-        best = np.asarray(least.time.side) ** 2 * least.mapping.layers_per_stage / cores
-        room = self.capacity_total(active, index)
-        high = np.maximum(np.minimum(self.total_high_of(active, index), room), low)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            filling = room - (room - low) * (1.0 - best) / (1.0 - filled)
-        start, end = np.log(np.fmin(np.fmax(filling, low), high)), np.log(high)
-
-        def fast(x: FloatArray, i: Index) -> FloatArray:
-            return self.fast(np.exp(x), active[i], index[i])
-
-        every = np.arange(len(active))
-        known = fast(np.log(low), every)
-        at = np.flatnonzero(fast(np.minimum(start + _ONSET, end), every) > known)
-        x, slack = peak(fast, start[at], np.minimum(start[at] + 1.0, end[at]), at, tolerance=1e-7)
-        low[at] = np.where(slack > known[at], np.exp(x), low[at])
-        return low
-
-    def _slow_interval(
-        self, low: FloatArray, high: FloatArray, active: FloatArray, index: Index
-    ) -> tuple[FloatArray, FloatArray]:
-        """The outer ends of what is slow enough between two N; the low one inf where nothing is."""
-
-        def slow(x: FloatArray, i: Index) -> FloatArray:
-            return self.slow(np.exp(x), active[i], index[i]) + ROUNDING
-
-        most = np.log(np.maximum(high, low))
-        # Nothing slow enough below the returned point: nudge to the side that satisfies.
-        found = last_nonnegative(lambda x, i: -slow(x, i), np.log(low), most)
-        raised = np.where(np.isfinite(found), np.exp(found), low)
-        fast = np.flatnonzero(slow(most, np.arange(len(most))) < 0.0)
-        raised[fast] = np.inf
-        # Where only the least N are slow enough the largest of them ends the interval.
-        x = last_nonnegative(lambda x, i: slow(x, fast[i]), np.log(low[fast]), most[fast])
-        some = np.isfinite(x)
-        fast, high = fast[some], high.copy()
-        raised[fast], high[fast] = low[fast], np.exp(x[some])
-        return raised, high
 
 
 def _tightest(

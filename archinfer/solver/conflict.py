@@ -17,8 +17,8 @@ from archinfer.models.shape import FloatArray, Number
 from archinfer.phrases import CONFLICTS, RELAXATIONS
 from archinfer.physics.decode import Z90
 from archinfer.record import Nullable, Record
-from archinfer.solver.constraints import Candidate, Constraint, constraints
 from archinfer.solver.bounds import FAST, SLOW
+from archinfer.solver.constraints import Candidate, Constraint, constraints
 from archinfer.solver.question import Question
 from archinfer.solver.region import Region, solve
 from archinfer.units import format_quantity, plain_number

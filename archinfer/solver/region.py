@@ -3,28 +3,24 @@
 A *slice* is one (layers, layers per stage, tensor-parallel group, weight format, dense or not); the
 region is the union of its slices, and n nodes may use every slice that needs at most n.
 
-In one slice memory grows with total N and active A, and the time of a pass grows with N. So at
-each A the feasible N are one interval, whose ends are roots of monotone functions, found to
-1e-11. Where the time grows with A as well, the A of a slice are one interval too, and their ends
-and the largest and least N are such roots: on a wafer, of dense models, and of one token at a time.
+In one slice memory grows with total N and active A, and the time of a pass grows with N. Without
+a spread the feasible N at each A are one interval, whose ends are roots of monotone functions,
+found to 1e-11. Where the time grows with A as well, the A of a slice are one interval too, and
+their ends and the largest and least N are such roots: on a wafer, of dense models, and of one token
+at a time.
 
-A batch of several tokens reads fewer distinct experts the more of them each token uses: with
-N given, its time may fall as A grows, and rise again (`limits.Limits.folded`). There the A may be
-several intervals. Their outer ends and the farthest N are searched in steps of log A fine
-against the bends of the time, each maximum between steps included (`roots.last_of_several`,
-`ends`), and then found as roots. Between the ends of A an interval of N may be empty.
+Elsewhere both may be several intervals (`bounds.Bounds.several`):
 
-An observed speed or a confidence compares with a predicted interval, whose width moves with
-the mix of terms. With the log-standard deviation of each constant below 1 / 1.645 the interval's
-ends grow with N; on temporal hardware they are searched in A as above. On a wafer they do but for
-the N from which the bytes fill a layer's best region: there the time stands still to first order
-and the spread moves (`limits.Limits.humped`). The ends of A and N are the outer ones of what is
-possible on either side of it, and membership between them is asked of the constraints.
+- A batch of several tokens reads fewer distinct experts the more of them each token uses: with N
+  given, its time may fall as A grows, and rise again.
+- An observed speed or a confidence compares with a predicted interval, whose width moves with the
+  mix of terms. It jumps where another term sets the time: where the queue of many users begins,
+  where arithmetic outlasts reads, where whole experts pay. A cost model names these places
+  (`TokenTime.switches`), and slices are cut there in N (`intervals`) and in A (`jumps`). Between
+  cuts the best slack over all N is searched in steps of log A fine against its bends.
 
-Not exact yet (cases in `tests/test_invariants.py`): a wafer's spread jumps where the queue of many
-users begins, by up to 3 %, and where arithmetic outlasts reading the cache, by 1e-4: the upper of
-two intervals of A may be missed. Where arithmetic hides the reads of temporal hardware a larger
-total may be surer than the least: an A that only such totals reach may be missed.
+The ends are the outer ones of what is possible. What lies between them is asked of the constraint
+itself, so `contains` is exact there; an interval of N between the ends of A may be empty.
 """
 
 from __future__ import annotations
@@ -37,8 +33,9 @@ from numpy.typing import NDArray
 
 from archinfer.models.shape import FloatArray
 from archinfer.record import Record
+from archinfer.solver.bounds import ROUNDING, Bounds
 from archinfer.solver.ends import active_ends, joined, total_ends
-from archinfer.solver.bounds import ROUNDING, Limits
+from archinfer.solver.intervals import total_interval
 from archinfer.solver.question import Question
 from archinfer.solver.slices import Index, Slices, slices_of
 
@@ -96,14 +93,13 @@ class Region:
         return len(self.slices) > 0
 
     @cached_property
-    def limits(self) -> Limits:
+    def bounds(self) -> Bounds:
         """What bounds total and active parameters in the slices."""
-        return Limits(self.question, self.slices)
+        return Bounds(self.question, self.slices)
 
     def total_interval(self, active: FloatArray, index: Index) -> tuple[FloatArray, FloatArray]:
         """Feasible N at given A in given slices: (low, high), low > high where there is none."""
-        limits = Limits(self.question, self.slices.take(np.asarray(index)))
-        low, high = limits.total_interval(active, np.arange(len(active)))
+        low, high = total_interval(self.bounds, active, np.asarray(index))
         outside = (active < self.active_low[index]) | (active > self.active_high[index])
         return np.where(outside, np.inf, low), np.where(outside, -np.inf, high)
 
@@ -147,10 +143,10 @@ class Region:
             if len(point):
                 low, high = self.total_interval(active[point], slot)
                 inside[point] = (low <= total[point]) & (total[point] <= high)
-                gap = inside[point] & self.limits.humped[slot]
+                gap = inside[point] & self.bounds.spread
                 at, slice_at = point[gap], slot[gap]
-                slow = self.limits.slow(total[at], active[at], slice_at)
-                inside[at] = slow >= -ROUNDING
+                speeds = self.bounds.at(total[at], active[at], slice_at)
+                inside[at] = np.minimum(speeds.fast, speeds.slow) >= -ROUNDING
         return inside
 
 

@@ -6,15 +6,16 @@ than a whole solve; the tests hold this one against it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.models.shape import FloatArray
 
-Function = Callable[[FloatArray, NDArray[np.intp]], FloatArray]
+Index: TypeAlias = NDArray[np.intp]
+Function = Callable[[FloatArray, Index], FloatArray]
 
 
 _PATIENCE = 3
@@ -115,98 +116,67 @@ def last_nonnegative(
     return result
 
 
-_STEPS = 24
-"""Steps of a scan. What is scanned bends over half a unit of log A or more: on a range of e^6
-a step is a quarter."""
-
-_GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
+_SLOPE = 1e-6
+"""Step over which the slope of a function is taken."""
 
 
 def peak(
-    function: Function,
-    low: FloatArray,
-    high: FloatArray,
-    index: NDArray[np.intp],
-    tolerance: float = 1e-10,
+    function: Function, low: FloatArray, high: FloatArray, index: Index
 ) -> tuple[FloatArray, FloatArray]:
-    """Where a function with one maximum in [low_i, high_i] has it, and the maximum.
+    """Where a function with one maximum in [low_i, high_i] has it to 1e-7, and the maximum.
 
     Args:
         function: f(x, i) for positions i.
         low, high: ends of the brackets.
         index: position of each bracket, of their shape.
-        tolerance: width of the final bracket.
     """
-    a, b = low.copy(), high.copy()
     if not len(index):
-        return a, np.full(0, -np.inf)
-    x, y = b - _GOLDEN * (b - a), a + _GOLDEN * (b - a)
-    f_x, f_y = function(x, index), function(y, index)
-    for _ in range(max(0, int(np.log(np.max(b - a) / tolerance + 1.0) / -np.log(_GOLDEN)))):
-        left = f_x >= f_y
-        a, b = np.where(left, a, x), np.where(left, y, b)
-        new = np.where(left, b - _GOLDEN * (b - a), a + _GOLDEN * (b - a))
-        f_new = function(new, index)
-        x, y = np.where(left, new, y), np.where(left, x, new)
-        f_x, f_y = np.where(left, f_new, f_y), np.where(left, f_x, f_new)
-    better = f_x >= f_y
-    return np.where(better, x, y), np.where(better, f_x, f_y)
+        return low.copy(), np.full(0, -np.inf)
+    step = np.minimum(_SLOPE, 0.1 * (high - low))
+
+    def slope(x: FloatArray, i: Index) -> FloatArray:
+        both = function(np.concatenate([x, x + step[i]]), np.concatenate([index[i], index[i]]))
+        return both[len(x) :] - both[: len(x)]
+
+    x = last_nonnegative(slope, low, high - step, tolerance=1e-7)
+    x = np.where(np.isfinite(x), x, low)
+    # Between steps the maximum lies half a step on.
+    ends = [x, np.minimum(x + 0.5 * step, high), high]
+    values = np.stack([function(v, index) for v in ends])
+    pick, every = np.argmax(values, axis=0), np.arange(len(index))
+    return np.stack(ends)[pick, every], values[pick, every]
 
 
-def scan(
-    function: Function, low: FloatArray, high: FloatArray, index: NDArray[np.intp]
-) -> tuple[FloatArray, FloatArray]:
-    """A function at `_STEPS` + 1 points from low_i to high_i, and the points: (steps, n) each."""
-    shares = np.linspace(0.0, 1.0, _STEPS + 1)[:, None]
-    x = low + (high - low) * shares
-    x[-1] = high
-    return np.stack([function(row, index) for row in x]), x
+BESIDE_JUMP = 2e-11
+"""Step that leads to the other side of a jump whose place is known to the tolerance of a root."""
 
 
-def hidden_peaks(values: FloatArray) -> NDArray[np.bool_]:
-    """Which inner points of a scan stand beside a maximum that may reach 0 between the points.
+def cuts_between(
+    switch: Callable[[FloatArray, Index, Index], FloatArray],
+    first: Sequence[FloatArray],
+    last: Sequence[FloatArray],
+    low: FloatArray,
+    high: FloatArray,
+) -> FloatArray:
+    """Where monotone functions change sign, one row a function; NaN where one does not.
 
-    A parabola through three points rises above the middle one by an eighth of its second
-    difference at most; half of it is allowed for.
+    Args:
+        switch: f(x, i, row) for positions i and functions `row`.
+        first, last: the functions at low_i and high_i.
+        low, high: ends, shape (n,).
+
+    Returns:
+        Shape (functions, n): the last x on the side of low_i, to the tolerance of a root.
     """
-    inner = values[1:-1]
-    found = np.zeros(values.shape, dtype=bool)
-    top = (inner >= values[:-2]) & (inner >= values[2:])
-    with np.errstate(invalid="ignore"):
-        bend = 2.0 * inner - values[:-2] - values[2:]
-        found[1:-1] = top & (inner < 0.0) & (inner + 0.5 * bend >= 0.0)
-    return found
-
-
-def last_of_several(function: Function, low: FloatArray, high: FloatArray) -> FloatArray:
-    """As `last_nonnegative`, of functions that may be >= 0 on several intervals.
-
-    Each is looked at in `_STEPS` steps; a maximum between two of them is searched where a
-    parabola says that it may reach 0.
-    """
-    n = len(low)
-    result = np.full(n, -np.inf)
-    index = np.flatnonzero(low <= high)
-    if not len(index):
-        return result
-    done = function(high[index], index) >= 0.0
-    result[index[done]] = high[index[done]]
-    index = index[~done]
-    if not len(index):
-        return result
-    values, x = scan(function, low[index], high[index], index)
-    at, column = np.nonzero(hidden_peaks(values))
-    top, f_top = peak(function, x[at - 1, column], x[at + 1, column], index[column])
-    good = values >= 0.0
-    last = np.where(good.any(axis=0), _STEPS - np.argmax(good[::-1], axis=0), -1)
-    every = np.arange(len(index))
-    start = np.where(last >= 0, x[last, every], -np.inf)
-    stop = x[np.minimum(last + 1, _STEPS), every]
-    for k in np.flatnonzero(f_top >= 0.0):
-        if top[k] > start[column[k]]:
-            start[column[k]], stop[column[k]] = top[k], x[at[k] + 1, column[k]]
-    found = np.flatnonzero(np.isfinite(start))
-    result[index[found]] = last_nonnegative(
-        lambda v, i: function(v, index[found[i]]), start[found], stop[found]
+    cuts = np.full((len(first), len(low)), np.nan)
+    if not len(first):
+        return cuts
+    sides = np.stack(first) >= 0.0
+    row, i = np.nonzero((sides != (np.stack(last) >= 0.0)) & (low < high))
+    sign = np.where(sides[row, i], 1.0, -1.0)
+    # At a root itself the side of what is 0 counts.
+    tiny = np.where(sides[row, i], 0.0, -1e-300)
+    cuts[row, i] = last_nonnegative(
+        lambda x, k: sign[k] * switch(x, i[k], row[k]) + tiny[k], low[i], high[i]
     )
-    return result
+    return cuts
