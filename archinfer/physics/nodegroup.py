@@ -245,6 +245,10 @@ class NodeGroup:
         """What the memory time does not hide of `compute` seconds of arithmetic."""
         return np.maximum(compute - self.hardware.compute_overlap * memory_s, 0.0)
 
+    def shown(self, compute: Number, memory_s: Number) -> Number:
+        """Positive where `beyond_s` is."""
+        return contrast(compute, self.hardware.compute_overlap * memory_s)
+
     def small_s(self, group: LayerGroup, hit: Number) -> tuple[Number, Number]:
         """Seconds of reading and of arithmetic that a layer's small matrices take on one core.
 

@@ -80,18 +80,14 @@ def _layer(on: NodeGroup, group: LayerGroup, hidden_size: Number, mapping: Place
     unpack = on.unpack_s(shared_params, shared_bits) + on.unpack_s(routed_read, routed_bits)
     within_s, across_s = payload_parts_s(hardware, g, on.tokens * hidden_size * ACTIVATION_BYTES)
     once_s = within_s + across_s
-    steps = hardware.reductions_per_layer
-    by_steps = steps * on.latency_s + steps * once_s
-    sync, reductions = steps * on.latency_s, by_steps
+    sync = hardware.reductions_per_layer * on.latency_s
+    by_steps = reductions = sync + hardware.reductions_per_layer * once_s
     routed = np.asarray(np.asarray(group.routed_params) > 0.0)
-    some = bool(np.any(routed))
     cut_gains: Number = 0.0
-    if some and np.any(np.asarray(g) > 1.0):
+    if (some := bool(np.any(routed))) and np.any(np.asarray(g) > 1.0):
         extra_s, whole_reductions = _whole_experts(on, group, hit, once_s, by_steps)
         cut_gains = contrast(by_steps, whole_reductions + extra_s)
-        chosen = by_steps - (whole_reductions + extra_s) > 0.0
-        if mapping.whole_experts is not None:
-            chosen = np.broadcast_to(mapping.whole_experts, np.shape(chosen))
+        chosen = cut_gains > 0.0 if mapping.whole_experts is None else mapping.whole_experts
         chosen = (chosen | mapping.data_parallel) & routed
         read, experts_s = (s + np.where(chosen, extra_s, 0.0) for s in (read, experts_s))
         sync = np.where(chosen, sync + on.latency_s, sync)
@@ -127,11 +123,10 @@ def _layer(on: NodeGroup, group: LayerGroup, hidden_size: Number, mapping: Place
             "link.latency": on.crossing * sync,
         }
 
-    def switches() -> tuple[list[Number], list[Number]]:
-        hidden = contrast(compute, hardware.compute_overlap * (read + unpack + kv))
-        return [hidden, cut_gains], on.small_switches(group)
-
-    return _Part(read + unpack, kv, beyond, reductions, kernels + calls, ledger, switches)
+    return _Part(
+        read + unpack, kv, beyond, reductions, kernels + calls, ledger,
+        lambda: ([on.shown(compute, read + unpack + kv), cut_gains], on.small_switches(group)),
+    )  # fmt: skip
 
 
 def _network_s(hardware: Hardware, payload: Number, within: Number, once: Number) -> Number:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from archinfer.models.shape import FloatArray
+from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.memory import room_bytes
 from archinfer.solver.constraints import HIDDEN_FLOOR, Candidate, constraints
 from archinfer.solver.question import Question
@@ -152,25 +152,14 @@ class Bounds:
 
     def at(self, total: FloatArray, active: FloatArray, index: Index) -> Speeds:
         """Slacks of speed, and where they jump, in the slices at `index`."""
-        candidate = self.candidate(np.clip(total, TINY, MOST), active, index)
-        fast, slow = (self._least(names, candidate, len(active)) for names in (FAST, (SLOW,)))
-        moving, still = self._switches(candidate, len(active))
-        return Speeds(fast, slow, moving, still)
-
-    def switches(
-        self, total: FloatArray, active: FloatArray, index: Index
-    ) -> tuple[list[FloatArray], list[FloatArray]]:
-        """Where slacks of speed jump: `Speeds.moving` and `Speeds.still`."""
-        candidate = self.candidate(np.clip(total, TINY, MOST), active, index)
-        return self._switches(candidate, len(active))
-
-    def _switches(self, candidate: Candidate, n: int) -> tuple[list[FloatArray], list[FloatArray]]:
-        if not self.spread and not np.any(self.question.hardware.small_matrix_params):
-            return [], []
-        moving, still = (
-            [np.broadcast_to(s, n) for s in each] for each in candidate.time.switches()
-        )
-        return moving if self.spread else [], still
+        candidate, n = self.candidate(np.clip(total, TINY, MOST), active, index), len(active)
+        fast, slow = (self._least(names, candidate, n) for names in (FAST, (SLOW,)))
+        moving: Sequence[Number] = ()
+        still: Sequence[Number] = ()
+        if self.spread or np.any(self.question.hardware.small_matrix_params):
+            moving, still = candidate.time.switches()
+        each = ([np.broadcast_to(s, n) for s in part] for part in (moving, still))
+        return Speeds(fast, slow, *each)
 
     def fast(self, total: FloatArray, active: FloatArray, index: Index) -> FloatArray:
         """Smallest slack of the constraints that ask for speed."""
@@ -182,14 +171,11 @@ class Bounds:
         candidate = self.candidate(np.clip(total, TINY, MOST), active, index)
         return self._least((SLOW,), candidate, len(active))
 
-    def slack(self, total: FloatArray, active: FloatArray, index: Index) -> FloatArray:
-        """Least slack of all constraints but the limits on A alone."""
-        return self.slack_and_turns(total, active, index)[0]
-
     def slack_and_turns(
         self, total: FloatArray, active: FloatArray, index: Index
     ) -> tuple[FloatArray, list[FloatArray]]:
-        """`slack`, and what changes sign where it jumps or another constraint is the least."""
+        """Least slack of all constraints but the limits on A alone, and what changes sign where it
+        jumps or another constraint is the least."""
         at = self.at(total, active, index)
         with np.errstate(divide="ignore", invalid="ignore"):
             room = np.log(self.total_high_of(active, index)) - np.log(total)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import NormalDist
@@ -137,13 +136,9 @@ def _two(question: Question, first: Constraint, second: Constraint, region: Regi
         _relaxation(question.without(first.name), second, region).text,
     )
     text = RELAXATIONS["two"].format(
-        first=first.name,
-        second=second.name,
-        by_first=plain_number(factors[0]),
-        by_second=plain_number(factors[1]),
-        only_first=alone[0],
-        only_second=alone[1],
-    )
+        first=first.name, second=second.name, only_first=alone[0], only_second=alone[1],
+        by_first=plain_number(factors[0]), by_second=plain_number(factors[1]),
+    )  # fmt: skip
     names = (first.name, second.name)
     return Relaxation(names, first.kind, float("nan"), factors, text)
 
@@ -245,11 +240,16 @@ def _more_nodes(question: Question, node: str) -> str:
     def opens(nodes: int) -> bool:
         return solve(lean.with_(nodes=(1, nodes))).feasible
 
-    high = _first_power(question.nodes[1], opens, NODES_MOST)
-    if high is None:
-        return RELAXATIONS["no nodes"].format(node=node, most=NODES_MOST)
-    enough = _bisect(high // 2, high, opens)
-    return RELAXATIONS["nodes"].format(nodes=enough, node=node, weights=few)
+    high = question.nodes[1]
+    while not opens(high):
+        if high >= NODES_MOST:
+            return RELAXATIONS["no nodes"].format(node=node, most=NODES_MOST)
+        high = min(2 * high, NODES_MOST)
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if opens(middle) else (middle, high)
+    return RELAXATIONS["nodes"].format(nodes=high, node=node, weights=few)
 
 
 def _less_context(question: Question) -> str:
@@ -267,20 +267,3 @@ def _less_context(question: Question) -> str:
     # Two digits, rounded down so that it is feasible.
     step = 10 ** max(len(str(low)) - 2, 0)
     return RELAXATIONS["context"].format(tokens=low // step * step)
-
-
-def _first_power(start: int, opens: Callable[[int], bool], limit: int) -> int | None:
-    value = start
-    while not opens(value):
-        if value >= limit:
-            return None
-        value *= 2
-    return value
-
-
-def _bisect(low: int, high: int, opens: Callable[[int], bool]) -> int:
-    """Smallest value in (low, high] that opens, given that high does and low does not."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if opens(middle) else (middle, high)
-    return high

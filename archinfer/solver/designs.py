@@ -105,13 +105,9 @@ def _mixer(kind: str, hidden: int, shared: int) -> Mixer:
     heads = max(step, step * round(hidden / HEAD_DIM / step))
     if kind == "mla":
         return LatentAttention(
-            heads=heads,
-            kv_rank=512,
-            nope_dim=128,
-            rope_dim=64,
-            v_head_dim=HEAD_DIM,
+            heads=heads, kv_rank=512, nope_dim=128, rope_dim=64, v_head_dim=HEAD_DIM,
             query_rank=1536,
-        )
+        )  # fmt: skip
     return Attention(heads=heads, kv_heads=1 if kind == "mqa" else 8, head_dim=HEAD_DIM)
 
 
@@ -144,12 +140,9 @@ def _layers(
     def model(feed_forward: DenseMLP | MoE, mixer: Mixer) -> Architecture:
         block = LayerBlock.of(layers, mixer, feed_forward)
         return Architecture(
-            name="",
-            blocks=(block,),
-            hidden_size=hidden,
-            vocab_size=int(rules.vocab_size),
+            name="", blocks=(block,), hidden_size=hidden, vocab_size=int(rules.vocab_size),
             tied=rules.tied,
-        )
+        )  # fmt: skip
 
     try:
         mixer = _mixer(rules.attention, hidden, shared)

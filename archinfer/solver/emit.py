@@ -31,29 +31,16 @@ POSITIONS = 131_072
 
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
-_BLOCK = [128, 128]
-
-
-def _packed(kind: str, group_size: int) -> dict[str, Any]:
-    """Four bits in the format of compressed-tensors."""
-    weights = {"num_bits": 4, "type": kind, "strategy": "group", "group_size": group_size}
-    group = {"targets": ["Linear", "Embedding"], "weights": weights}
-    return {"quant_method": "compressed-tensors", "config_groups": {"group_0": group}}
-
 
 _QUANTIZATION: dict[str, dict[str, Any]] = {
     "fp8": {"quant_method": "fp8"},
-    "fp8-block": {"quant_method": "fp8", "weight_block_size": _BLOCK},
+    "fp8-block": {"quant_method": "fp8", "weight_block_size": [128, 128]},
     "int8": {"quant_method": "bitsandbytes", "load_in_8bit": True},
     "mxfp8": {"quant_method": "mxfp8"},
-    # `mxfp4` as a method means OpenAI's, which covers the routed experts only.
-    "mxfp4": _packed("float", 32),
     "nvfp4": {"quant_method": "nvfp4"},
-    # GPTQ's files hold zero points beside the scales.
-    "int4": _packed("int", 32),
-    "int4-g128": _packed("int", 128),
 }
-"""How a config says that weights are in a format."""
+"""How a config says that weights are in a format; others as one group of compressed-tensors: GPTQ's
+files hold zero points beside the scales, and `mxfp4` as a method covers routed experts only."""
 
 
 _TARGETS = {
@@ -98,7 +85,13 @@ def _stored(weights: str) -> dict[str, Any]:
         return {"torch_dtype": _DTYPES[name]}
     # The solver holds everything in the one format: embedding, head, routers and vectors too.
     whole = {"modules_to_not_convert": [], "include_input_output_embeddings": True}
-    return {"torch_dtype": "bfloat16", "quantization_config": _QUANTIZATION[name] | whole}
+    if name in _QUANTIZATION:
+        said = _QUANTIZATION[name]
+    else:
+        weights_args = _SCHEMES[name] | {"strategy": "group"}
+        group = {"targets": ["Linear", "Embedding"], "weights": weights_args}
+        said = {"quant_method": "compressed-tensors", "config_groups": {"group_0": group}}
+    return {"torch_dtype": "bfloat16", "quantization_config": said | whole}
 
 
 def config_of(architecture: Architecture, weights: str) -> dict[str, Any]:
@@ -142,14 +135,11 @@ def _written(architecture: Architecture) -> dict[str, Any] | None:
     latent = isinstance(mixer, LatentAttention)
     if isinstance(mixer, LatentAttention):
         keys |= {
-            "num_attention_heads": mixer.heads,
-            "num_key_value_heads": mixer.heads,
-            "q_lora_rank": mixer.query_rank,
-            "kv_lora_rank": mixer.kv_rank,
-            "qk_nope_head_dim": mixer.nope_dim,
-            "qk_rope_head_dim": mixer.rope_dim,
+            "num_attention_heads": mixer.heads, "num_key_value_heads": mixer.heads,
+            "q_lora_rank": mixer.query_rank, "kv_lora_rank": mixer.kv_rank,
+            "qk_nope_head_dim": mixer.nope_dim, "qk_rope_head_dim": mixer.rope_dim,
             "v_head_dim": mixer.v_head_dim,
-        }
+        }  # fmt: skip
     elif isinstance(mixer, Attention):
         keys |= {
             "num_attention_heads": mixer.heads,
@@ -176,14 +166,10 @@ _GLM = ("glm4_moe", "Glm4MoeForCausalLM")
 
 def _experts(moe: MoE) -> dict[str, Any]:
     return {
-        "n_routed_experts": moe.experts,
-        "num_experts_per_tok": moe.top_k,
-        "moe_intermediate_size": moe.width,
-        "n_shared_experts": moe.shared_width // moe.width,
-        "first_k_dense_replace": 0,
-        "n_group": 1,
-        "topk_group": 1,
-    }
+        "n_routed_experts": moe.experts, "num_experts_per_tok": moe.top_k,
+        "moe_intermediate_size": moe.width, "n_shared_experts": moe.shared_width // moe.width,
+        "first_k_dense_replace": 0, "n_group": 1, "topk_group": 1,
+    }  # fmt: skip
 
 
 def _same(architecture: Architecture, weights: str, config: dict[str, Any]) -> bool:
@@ -193,12 +179,9 @@ def _same(architecture: Architecture, weights: str, config: dict[str, Any]) -> b
     except InputError:
         return False
     named = replace(
-        architecture,
-        name=back.name,
-        family=back.family,
-        stored=back.stored,
+        architecture, name=back.name, family=back.family, stored=back.stored,
         max_context_tokens=back.max_context_tokens,
-    )
+    )  # fmt: skip
     chosen = weight_format(weights)
     own = dict(chosen.components)
     bits = {c: weight_format(own.get(c, chosen.name.split(",")[0])).bits for c in _TARGETS}

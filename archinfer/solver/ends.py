@@ -156,14 +156,9 @@ def _mixed_totals(question: Question, ends: ActiveEnds) -> tuple[ActiveEnds, Tot
         ends, b = ends.take(kept), Bounds(question, ends.slices.take(kept))
         low, high, low_at, high_at = (v[kept] for v in (low, high, low_at, high_at))
     low = np.minimum(low, high)
-    return ends, TotalEnds(
-        low,
-        high,
-        low_at,
-        high_at,
-        _low_names(b, low, low_at, ends.low_by),
-        _high_names(b, high, high_at, ends.high, ends.high_by),
-    )
+    low_by = _low_names(b, low, low_at, ends.low_by)
+    high_by = _high_names(b, high, high_at, ends.high, ends.high_by)
+    return ends, TotalEnds(low, high, low_at, high_at, low_by, high_by)
 
 
 def _outermost(b: Bounds, starts: list[FloatArray]) -> list[tuple[FloatArray, FloatArray]]:

@@ -139,7 +139,7 @@ def pieces_of(
     first, last = (b.at(np.exp(x), active, index) for x in (low, high))
 
     def switch(x: FloatArray, i: Index, row: Index) -> FloatArray:
-        found = b.switches(np.exp(x), active[i], index[i])[0]
+        found = b.at(np.exp(x), active[i], index[i]).moving
         return np.stack(found)[row, np.arange(len(x))]
 
     cuts = np.sort(cuts_between(switch, first.moving, last.moving, low, high), axis=0)

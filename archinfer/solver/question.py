@@ -18,6 +18,7 @@ from archinfer.models.shape import Number
 from archinfer.models.solver_family import FamilyRules, Habits, attention_rule
 from archinfer.physics.mapping import Layout
 from archinfer.physics.workload import Traffic
+from archinfer.question import ASKS
 
 POINT_TOLERANCE = 0.025
 """A single figure for total or active parameters stands for all that round to it: +-2.5 %."""
@@ -42,6 +43,12 @@ def what_rounds_to(limits: Range) -> Range:
     if low == high:
         return low * (1.0 - POINT_TOLERANCE), high * (1.0 + POINT_TOLERANCE)
     return limits
+
+
+_NUMBERS = {
+    "tokens_per_second": "tokens_per_s", "context": "context_tokens", "concurrency": "concurrency",
+}  # fmt: skip
+"""Fields by what is asked, as the table of options names and bounds it."""
 
 
 @dataclass(frozen=True)
@@ -96,21 +103,11 @@ class Question:
     """the context was asked for; False: the posterior draws it"""
 
     def __post_init__(self) -> None:
-        low, high = self.nodes
-        if not 1 <= low <= high:
-            raise InputError(f"nodes must be at least 1, found {low}:{high}")
-        if not 0 < self.tokens_per_s < np.inf:
-            raise InputError(f"tokens/s must be a positive number, found {self.tokens_per_s:g}")
-        for key in ("context_tokens", "concurrency"):
-            if getattr(self, key) < 1:
-                raise InputError(f"{key} must be at least 1, found {getattr(self, key):g}")
+        for name in ("nodes", "total", "active", "layers"):
+            ASKS[name].range(name, getattr(self, name))
+        for name, field_name in _NUMBERS.items():
+            ASKS[name].number(name, getattr(self, field_name))
         check_accepted(*self.speculation)
-        for name in ("total", "active", "layers"):
-            lo, hi = getattr(self, name)
-            if not 0 <= lo <= hi or hi == 0:
-                found = f"{lo:g}" if lo == hi else f"{lo:g}:{hi:g}"
-                wanted = "more than 0" if hi == 0 else "the low end of the range first"
-                raise InputError(f"{name}: expected {wanted}, found {found}")
         if not self.weights:
             raise InputError("at least one weight format is needed")
         for name in self.weights:
