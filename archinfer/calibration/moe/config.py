@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
 
 from archinfer.errors import InputError, UnknownNameError
-from archinfer.models.shape import Cache, LayerGroup, ModelShape
+from archinfer.models.architecture import Architecture
+from archinfer.models.layers import Attention, DenseMLP, LayerBlock, MoE
+from archinfer.models.shape import ModelShape
 
 SCORINGS = ("softmax", "sigmoid")
-
-ATTENTION_CHAIN = 7
-"""norm, QKV, scores, softmax max, softmax sum, attention output, O."""
-MLP_CHAIN = 3
-"""norm, up and gate, down."""
-QK_NORM_CHAIN = 1
-"""norm of queries and keys, head by head, side by side."""
-ROUTER_CHAIN = 2
-"""router product, and one gathering of its few logits, after which scoring, top-k and
-renormalisation are local."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,58 +127,33 @@ class MoEConfig:
 
     def shape(self) -> ModelShape:
         """This model as the cost model sees it; equal to what `Counters` counts, to the byte."""
-        h, hd = self.hidden_size, self.head_dim
-        attention = h * hd * (2 * self.heads + 2 * self.kv_heads)
-        norms = 2 * h + (2 * hd if self.qk_norm else 0)
-        chain = ATTENTION_CHAIN + MLP_CHAIN + (QK_NORM_CHAIN if self.qk_norm else 0)
-        cache = Cache(
-            values_per_token=2 * self.kv_heads * hd,
-            macs_per_token=2 * self.heads * hd,
-            shards=self.kv_heads,
+        return _shape(self)
+
+
+@lru_cache(maxsize=256)
+def _shape(c: MoEConfig) -> ModelShape:
+    """See `MoEConfig.shape`. What is one product here is one matrix there: q, k and v side by
+    side, and gate and up."""
+    h, wide = c.hidden_size, c.heads * c.head_dim
+    norm: Literal["head", "none"] = "head" if c.qk_norm else "none"
+    attention = Attention(c.heads, c.kv_heads, c.head_dim, qk_norm=norm)
+    shared = c.shared_experts * c.moe_intermediate_size
+    dense = DenseMLP(max(c.intermediate_size, 1))
+    routed = MoE(c.experts, c.experts_per_token, c.moe_intermediate_size,
+                 shared_width=shared) if c.moe_layers else dense  # fmt: skip
+    kinds = ((c.dense_layers, dense), (c.moe_layers, routed))
+    blocks = tuple(LayerBlock.of(n, attention, body) for n, body in kinds if n)
+    products = (float(h * (wide + 2 * c.kv_heads * c.head_dim)), float(h * wide))
+    found = Architecture(c.name, blocks, h, c.vocab_size, c.tie_word_embeddings).shape()
+    groups = []
+    for group in found.groups:
+        one = np.any(group.routed_params)
+        fed = (float(h * c.experts), *_swiglu(h, shared)) if one else _swiglu(h, dense.width)
+        expert = _swiglu(h, c.moe_intermediate_size) if one else ()
+        groups.append(
+            replace(group, fused_steps=0.0, matrices=(*products, *fed), expert_matrices=expert)
         )
-        qkv = h * hd * (self.heads + 2 * self.kv_heads)
-        products = (float(qkv), float(h * hd * self.heads))
-        groups = []
-        if self.dense_layers:
-            groups.append(
-                LayerGroup(
-                    count=self.dense_layers,
-                    shared_params=attention + norms + 3 * h * self.intermediate_size,
-                    vector_params=norms,
-                    caches=(cache,),
-                    reductions=chain,
-                    matrices=(*products, *_swiglu(h, self.intermediate_size)),
-                )
-            )
-        if self.moe_layers:
-            expert = 3 * h * self.moe_intermediate_size
-            router = h * self.experts
-            groups.append(
-                LayerGroup(
-                    count=self.moe_layers,
-                    shared_params=attention + norms + router + self.shared_experts * expert,
-                    vector_params=norms,
-                    routed_params=self.experts * expert,
-                    experts=self.experts,
-                    experts_per_token=self.experts_per_token,
-                    caches=(cache,),
-                    reductions=chain + ROUTER_CHAIN,
-                    matrices=(
-                        *products,
-                        float(router),
-                        *_swiglu(h, self.shared_experts * self.moe_intermediate_size),
-                    ),
-                    expert_matrices=_swiglu(h, self.moe_intermediate_size),
-                )
-            )
-        return ModelShape(
-            groups=tuple(groups),
-            hidden_size=h,
-            lookup_params=self.vocab_size * h,
-            head_params=self.vocab_size * h,
-            tied=self.tie_word_embeddings,
-            extra_params=h,
-        )
+    return replace(found, groups=tuple(groups), heads=0, name="")
 
 
 def _swiglu(hidden: int, width: int) -> tuple[float, ...]:
