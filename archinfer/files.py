@@ -139,7 +139,10 @@ def _decode(name: str, raw: bytes) -> str:
     except UnicodeDecodeError as error:
         found = f"byte 0x{raw[error.start]:02x} is not UTF-8; expected UTF-8 text"
         raise FileError(name, found, line_at(error.start)) from None
-    if b"\r" in raw:
+    if name.endswith(".csv"):
+        # What spreadsheets write, and RFC 4180 says.
+        text = text.replace("\r\n", "\n")
+    if "\r" in text:
         found = "has CRLF line ends; expected LF (`sed -i 's/\\r$//' FILE` or dos2unix converts it)"
         raise FileError(name, found, line_at(raw.index(b"\r")))
     control = _CONTROL.search(text)

@@ -6,13 +6,8 @@ Rows are the configurations of archinfer/data/serving.csv that `archinfer valida
 compares, and the single-user speeds of archinfer/data/single_user.csv. The model is the package's
 own decode pass; its ledger gives the derivatives.
 
-    log(measured) = log T(constants) + model + cell + noise
-
-- Constants have log-normal priors (`PRIORS`). `model` is normal, sd 0.02, one a model; `cell`, sd
-  0.05, one a model, machine, engine and weight format. Noise is Student's t, 4 degrees of freedom,
-  scale 0.10. The posterior's mode is found by Gauss-Newton steps, its width by the curvature there.
-- Rows whose cause is known to be outside the model count a twentieth: attention copied over nodes,
-  more than 256 users. Doubtful single-user speeds count a tenth.
+- The fit is that of `archinfer fit` (`archinfer.fitting.pooled`), of all machines together.
+  Constants have log-normal priors (`PRIORS`).
 - Rows do not say in which format they cache. The fit takes 8 bits where weights have 8 bits or
   fewer; `kv_bandwidth_efficiency` is the geometric mean of that fit and of one with 16 bits.
 - To the posterior's covariance comes the spread of engines and machines (`SPREAD`).
@@ -43,7 +38,7 @@ import csv
 import itertools
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,22 +46,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import page
 import yaml
-from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from archinfer import units
 from archinfer.fitting import serving
+from archinfer.fitting.cases import prepare
+from archinfer.fitting.logfit import LogFit
+from archinfer.fitting.observations import Observation, of_engine
+from archinfer.fitting.pooled import SOFTWARE, Block, Pool
 from archinfer.fitting.serving import Accuracy, Compared, ServingRow
-from archinfer.forward.evaluate import workload_of
-from archinfer.hardware.figures import SOFTWARE_TIMES, key_of
+from archinfer.hardware.figures import key_of
 from archinfer.hardware.profile import Hardware
 from archinfer.hardware.text import yaml_text
 from archinfer.models import catalogue
+from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray
 from archinfer.physics.decode import decode_time
-from archinfer.physics.mapping import Placement
-from archinfer.physics.workload import Workload
 
 DATA = Path(__file__).resolve().parents[1] / "archinfer" / "data"
 
@@ -86,9 +82,7 @@ PRIORS = {
     "routed_bandwidth_efficiency": Prior(0.65, 0.12, "estimate, many small matrices"),
     KV: Prior(0.75, 0.1, "estimate, paged caches"),
     "compute_efficiency": Prior(0.6, 0.12, "large GEMMs reach 60 to 80 %; attention less"),
-    "routed_prompt_efficiency": Prior(
-        0.27, 0.05, "times to the first token of the serving rows: 0.21 to 0.3"
-    ),
+    "routed_prompt_efficiency": Prior(0.27, 0.05, "times to the first token alone: 0.21 to 0.3"),
     "fixed_time_per_layer": Prior(45e-6, 0.25, "estimate, ten kernels of 4 to 5 us"),
     "routed_kernels": Prior(6.0, 0.25, "counted: routing, permutation, two products, sum"),
     FIRST: Prior(3e-6, 0.4, "estimate, an all-reduce of two nodes of one server"),
@@ -96,9 +90,8 @@ PRIORS = {
     "network_efficiency": Prior(0.5, 0.3, "estimate, one-step all-reduces of some 100 KiB"),
     "fixed_time_per_token": Prior(4e-4, 0.4, "estimate, the engine's loop"),
     "fixed_time_per_sequence": Prior(1e-5, 0.6, "estimate, sampling and scheduling"),
-    "prompt_pass_factor": Prior(
-        13.5, 0.02, "times to the first token of the serving rows: 12.6 to 14.8"
-    ),
+    "prompt_pass_factor": Prior(13.5, 0.02, "times to the first token alone: 12.6 to 14.8"),
+    "first_token_time": Prior(7e-3, 0.5, "estimate, tokens, queue and reply"),
     "link.latency": Prior(15e-6, 0.5, "estimate, all-reduce libraries over InfiniBand"),
 }
 KV16 = Prior(0.9, 0.04, "the mean of both: a cache of 16 bits is read at no less than the weights")
@@ -112,6 +105,7 @@ SPREAD = {
     "routed_kernels": 0.3,
     "network_efficiency": 0.2,
     "fixed_time_per_sequence": 0.2,
+    "first_token_time": 0.4,
     "prompt_pass_factor": 0.15,
     "link.latency": 1.2,
 }
@@ -119,12 +113,10 @@ SPREAD = {
 is an estimate: by all else that is fitted, 16 GPUs of two servers take 21 to 24 us (A100, of
 WaferLLM), 54 us (H100, InfiniBand) or 87 to 175 us (fabric not told), 1.2 about the centre."""
 
-MODEL_SD, CELL_SD, NOISE, DEGREES = 0.02, 0.05, 0.10, 4.0
 MODEL_ERROR = 0.15
 ONE_SERVER = 8.0
 """Nodes up to which all-reduces are fitted; the table is flat beyond."""
 SAME_MODEL = {"llama-3.3-70b": "llama-3.1-70b", "deepseek-v3": "deepseek-r1"}
-SOFTWARE = "software:"
 USUAL = {"trtllm": "tensorrt-llm", "vllm": "vllm", "sglang": "sglang"}
 """Engines of 2025 and 2026, whose fixed times are the usual ones: as serving.csv names them, and
 as profiles do."""
@@ -141,7 +133,8 @@ OWN = {
     "apple-m4-max": ("mlx",),
 }
 """Software that some profiles list."""
-NOT_LISTED = ("megakernel", "not named", "not named, 2025")
+ROCM = "vllm on rocm"
+NOT_LISTED = (ROCM, "megakernel", "not named", "not named, 2025")
 PRIORS |= {
     SOFTWARE + name: Prior(1.0, 0.03, "the usual software")
     if name in USUAL.values()
@@ -150,7 +143,7 @@ PRIORS |= {
 }
 NAMES = tuple(PRIORS)
 REDUCTIONS = "reductions_per_layer"
-REDUCTIONS_SD = 0.3
+REDUCTIONS_FIXED, REDUCTIONS_SD = 1e-3, 0.3
 """Stands for the spread of all latencies of all-reduces; not fitted."""
 
 
@@ -161,9 +154,27 @@ class Case:
     row: ServingRow
     software: str
     single: bool
-    context_tokens: int
-    weight: float
+    context_tokens: int | None = None
+    doubtful: bool = False
     draft_tokens: int = 0
+    accepted_tokens: float = 1.0
+
+    def observation(self, kv: str | None) -> Observation:
+        """As a file of observations has it; `kv`: in what all rows are taken to cache."""
+        found = replace(
+            of_engine(self.row), software=self.software, context_tokens=self.context_tokens,
+            confidence="low" if self.doubtful else "",
+        )  # fmt: skip
+        if kv is not None:
+            found = replace(found, kv_bits=weight_format(kv).bits)
+        if self.single:
+            found = replace(found, prompt_tokens=None, whole_experts=None)
+        if self.draft_tokens:
+            found = replace(
+                found, draft_tokens=self.draft_tokens, accepted_tokens=self.accepted_tokens,
+                tokens_per_s=found.tokens_per_s * self.accepted_tokens,
+            )  # fmt: skip
+        return found
 
     @property
     def model(self) -> str:
@@ -179,52 +190,28 @@ def without_graphs(row: ServingRow) -> bool:
     )
 
 
-def outside(row: ServingRow) -> bool:
-    """Whether something that the model does not have is known to slow the row."""
-    return row.concurrency > 256 or row.attention_replicas > 1
-
-
 def cases() -> list[Case]:
     """All rows that are fitted: serving engines, then single users."""
     found = [
-        Case(
-            r,
-            WITHOUT_GRAPHS if without_graphs(r) else USUAL[r.engine],
-            False,
-            serving.deployment(r).context_tokens,
-            0.05 if outside(r) else 1.0,
-        )
+        Case(r, WITHOUT_GRAPHS if without_graphs(r) else USUAL[r.engine], False)
         for r in serving.rows()
         if (r.model, r.profile) != ("qwen3-32b", "b200")  # one row, of a preview
     ]
     with open(DATA / "single_user.csv", encoding="utf-8", newline="") as file:
         for one in csv.DictReader(file):
             weights = serving.WIDE_INTEGERS.get(one["weights"], one["weights"])
+            accepted = float(one["accepted_tokens"] or 1.0)
+            engine = ROCM if one["profile"] == "mi300x" else one["engine"]
             row = ServingRow(
-                one["id"], one["model"], one["profile"], one["engine"], weights, 1, 1000,
+                one["id"], one["model"], one["profile"], engine, weights, 1, 1000,
                 int(one["concurrency"]), int(one["nodes"]), False, np.nan,
-                float(one["accepted_tokens"] or 1.0) / float(one["tokens_per_s"]),
+                accepted / float(one["tokens_per_s"]),
             )  # fmt: skip
-            weight = 0.1 if one["doubtful"] == "yes" else 1.0
             found.append(
-                Case(row, one["engine"], True, int(one["context_tokens"]), weight,
-                     int(one["draft_tokens"] or 0))
+                Case(row, engine, True, int(one["context_tokens"]),
+                     one["doubtful"] == "yes", int(one["draft_tokens"] or 0), accepted)
             )  # fmt: skip
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Cases that differ in numbers only, evaluated in one call."""
-
-    index: FloatArray
-    hardware: Hardware
-    workload: Workload
-    mapping: Placement
-    all_reduces: FloatArray
-    """in one pass"""
-    software: NDArray[np.intp]
-    """Position in `NAMES` of the factor of its fixed times."""
 
 
 def at(hardware: Hardware, constants: Mapping[str, float]) -> Hardware:
@@ -234,146 +221,55 @@ def at(hardware: Hardware, constants: Mapping[str, float]) -> Hardware:
     attributes: dict[str, Any] = {
         key_of(n).attribute: v
         for n, v in constants.items()
-        if n not in (FIRST, DOUBLING) and not n.startswith(SOFTWARE)
+        if n not in (FIRST, DOUBLING, REDUCTIONS) and not n.startswith(SOFTWARE)
     }
     attributes |= {"sync_group_sizes": (1.0, 2.0, ONE_SERVER), "sync_latency_s": table}
     return replace(hardware, **attributes)
 
 
-def block(chosen: Sequence[Case], index: Sequence[int], kv: str | None) -> Block:
-    """Cases of one model, machine, format and mapping of experts, as arrays."""
-    one = chosen[0].row
-    asked = serving.deployment(one)
-    workload, _ = workload_of(catalogue.load(one.model), asked.with_(kv=kv) if kv else asked)
-
-    def column(of: Callable[[Case], float]) -> FloatArray:
-        return np.array([of(c) for c in chosen], dtype=float)
-
-    traffic = replace(
-        workload.traffic,
-        context_tokens=column(lambda c: c.context_tokens),
-        held_context_tokens=None,
-        concurrency=column(lambda c: c.row.concurrency),
-        prompt_tokens=None if chosen[0].single else column(lambda c: c.row.prompt_tokens),
-        output_tokens=column(lambda c: c.row.output_tokens),
-        draft_tokens=column(lambda c: c.draft_tokens) if chosen[0].draft_tokens else 0,
-    )
-    workload = replace(workload, traffic=traffic)
-    nodes = column(lambda c: c.row.nodes)
-    whole = asked.layout.whole_experts if asked.layout else None
-    mapping = Placement(np.asarray(workload.shape.layers, dtype=float), nodes, whole)
-    hardware = Hardware.load(one.profile)
-    prior = {name: p.value for name, p in PRIORS.items()} | {FIRST: 0.0, DOUBLING: 0.0}
-    without, slow = (
-        decode_time(at(hardware, prior | {FIRST: s}), workload, mapping).reductions
-        for s in (0.0, 1.0)
-    )
-    software = np.array([NAMES.index(SOFTWARE + c.software) for c in chosen])
-    return Block(np.array(index), hardware, workload, mapping, np.asarray(slow - without), software)
-
-
-class Model:
-    """Logarithm of the time per token of all cases, and its derivatives."""
+class Model(Pool):
+    """All cases, with the latencies of all-reduces by first step and doublings."""
 
     def __init__(self, found: Sequence[Case], kv: str | None = None) -> None:
-        self.cases = found
-        groups: dict[tuple[Any, ...], list[int]] = {}
-        for i, c in enumerate(found):
-            r = c.row
-            whole = r.whole_experts if r.nodes > 1 else None
-            groups.setdefault(
-                (r.model, r.profile, r.weights, whole, c.single, c.draft_tokens > 0), []
-            ).append(i)
-        self.blocks = [block([found[i] for i in index], index, kv) for index in groups.values()]
-        self.y = np.log([c.row.per_token_s for c in found])
-        self.weight = np.array([c.weight for c in found])
-        self.models = np.array([c.model for c in found])
-        self.machines = np.array([c.row.profile for c in found])
-        cells = ["/".join((c.model, c.row.profile, c.row.engine, c.row.weights)) for c in found]
-        self.effects = np.hstack([_indicators(self.models), _indicators(np.array(cells))])
-        self.effect_sd = np.concatenate(
-            [np.full(len(set(labels)), sd) for labels, sd in ((self.models, MODEL_SD),
-                                                              (cells, CELL_SD))]
-        )  # fmt: skip
-
-    def __call__(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Logarithms of times (n,) and derivatives (n, k + 1) by those of the constants and
-        of the number of all-reduces."""
-        constants = dict(zip(NAMES, np.exp(theta), strict=True))
-        log_s, slope = np.empty(len(self.y)), np.zeros((len(self.y), len(NAMES) + 1))
+        rows = [case.observation(kv) for case in found]
+        machines = {str(r.profile): Hardware.load(str(r.profile)) for r in rows}
+        cases = [
+            prepare(r, machines[str(r.profile)], catalogue.load(str(r.architecture))) for r in rows
+        ]
+        super().__init__(cases, (*NAMES, REDUCTIONS), machines.__getitem__)
+        self.found = found
+        prior = {name: p.value for name, p in PRIORS.items() if not name.startswith(SOFTWARE)}
+        self.all_reduces = {}
+        """In one pass of each block."""
         for b in self.blocks:
-            hardware = at(b.hardware, constants).with_fixed_times(np.exp(theta)[b.software])
-            found = decode_time(hardware, b.workload, b.mapping)
-            total = np.asarray(found.total)
-            log_s[b.index] = np.log(total)
-            doublings = np.minimum(np.log2(b.mapping.tensor_parallel), np.log2(ONE_SERVER))
-            ledger = dict(found.scaling) | {
-                FIRST: b.all_reduces * constants[FIRST],
-                DOUBLING: b.all_reduces * doublings * constants[DOUBLING],
-            }
-            for j, name in enumerate((*NAMES, REDUCTIONS)):
-                slope[b.index, j] = ledger.get(name, 0.0) / total
-            slope[b.index, b.software] = sum(ledger[name] for name in SOFTWARE_TIMES) / total
-        return log_s, slope
+            without, slow = (
+                decode_time(
+                    at(b.hardware, prior | {FIRST: s, DOUBLING: 0.0}), b.workload, b.mapping
+                ).reductions
+                for s in (0.0, 1.0)
+            )
+            self.all_reduces[id(b)] = np.asarray(slow - without)
 
+    def machine(self, block: Block, constants: Mapping[str, float]) -> Hardware:
+        return at(block.hardware, constants)
 
-def _indicators(labels: FloatArray) -> FloatArray:
-    return np.asarray(labels[:, None] == np.unique(labels), dtype=float)
-
-
-class Fitted(NamedTuple):
-    """Logarithms of the constants at the posterior's mode, and their covariance."""
-
-    theta: FloatArray
-    covariance: FloatArray
-
-    @property
-    def sd(self) -> FloatArray:
-        """Of each logarithm."""
-        return np.sqrt(np.diag(self.covariance))
+    def ledger(
+        self, block: Block, scaling: Mapping[str, FloatArray], constants: Mapping[str, float]
+    ) -> dict[str, FloatArray]:
+        doublings = np.minimum(np.log2(block.mapping.tensor_parallel), np.log2(ONE_SERVER))
+        first = self.all_reduces[id(block)] * constants[FIRST]
+        doubling = self.all_reduces[id(block)] * doublings * constants[DOUBLING]
+        return dict(scaling) | {FIRST: first, DOUBLING: doubling}
 
 
 def fit(
-    model: Model, kept: FloatArray | None = None, start: FloatArray | None = None,
+    model: Model, kept: FloatArray | bool = True, start: FloatArray | None = None,
     priors: Mapping[str, Prior] = PRIORS,
-) -> Fitted:  # fmt: skip
-    """Constants from the rows that are `kept` (all where None)."""
-    k, weight = len(NAMES), model.weight / NOISE
-    weight = weight if kept is None else weight * kept
-    centre = np.concatenate(
-        [np.log([priors[n].value for n in NAMES]), np.zeros(len(model.effect_sd))]
-    )
-    precision = np.concatenate([[priors[n].log_sd for n in NAMES], model.effect_sd]) ** -2.0
-    at_ = centre.copy()
-    at_[:k] = centre[:k] if start is None else start
-
-    def objective(log_s: FloatArray, x: FloatArray) -> tuple[float, FloatArray]:
-        z = weight * (log_s + model.effects @ x[k:] - model.y)
-        loss = (DEGREES + 1.0) / 2.0 * np.log1p(z * z / DEGREES).sum()
-        return float(loss + 0.5 * (precision * (x - centre) ** 2).sum()), z
-
-    log_s, slope = model(at_[:k])
-    value, z = objective(log_s, at_)
-    damping = 1e-3
-    for _ in range(60):
-        robust = (DEGREES + 1.0) / DEGREES / (1.0 + z * z / DEGREES)
-        jacobian = weight[:, None] * np.hstack([slope[:, :k], model.effects])
-        hessian = jacobian.T @ (robust[:, None] * jacobian) + np.diag(precision)
-        gradient = jacobian.T @ (robust * z) + precision * (at_ - centre)
-        improved = 0.0
-        for _ in range(8):
-            step = np.linalg.solve(hessian + damping * np.diag(np.diag(hessian)), gradient)
-            tried = at_ - np.clip(step, -1.0, 1.0)
-            next_s, next_slope = model(tried[:k])
-            next_value, next_z = objective(next_s, tried)
-            if next_value < value:
-                improved, damping = value - next_value, max(damping / 5.0, 1e-6)
-                at_, value, z, slope = tried, next_value, next_z, next_slope
-                break
-            damping *= 6.0
-        if improved < 1e-3:
-            break
-    return Fitted(at_[:k], np.asarray(np.linalg.inv(hessian)[:k, :k], dtype=float))
+) -> LogFit:  # fmt: skip
+    """Constants from the rows that are `kept` (all where True)."""
+    centre = [np.log(priors[n].value) for n in NAMES] + [np.log(2.0)]
+    sd = [priors[n].log_sd for n in NAMES] + [REDUCTIONS_FIXED]
+    return model.fit(np.array(centre), np.diag(np.square(sd)), kept, start)
 
 
 def stated(covariance: FloatArray, kv_sd: float) -> FloatArray:
@@ -382,10 +278,8 @@ def stated(covariance: FloatArray, kv_sd: float) -> FloatArray:
     With the spread of engines and machines; `kv_sd` for what nobody says of caches; latencies of
     all-reduces vary as their number.
     """
-    whole = np.pad(covariance, (0, 1)) + np.diag(
-        [(SPREAD | {SOFTWARE + WITHOUT_GRAPHS: LAUNCH_SD}).get(name, 0.0) ** 2 for name in NAMES]
-        + [REDUCTIONS_SD**2]
-    )
+    spread = SPREAD | {SOFTWARE + WITHOUT_GRAPHS: LAUNCH_SD, REDUCTIONS: REDUCTIONS_SD}
+    whole = covariance + np.diag([spread.get(name, 0.0) ** 2 for name in (*NAMES, REDUCTIONS)])
     for name, sd in ((KV, kv_sd), (FIRST, 0.0), (DOUBLING, 0.0)):
         i = NAMES.index(name)
         whole[i, :] = whole[:, i] = 0.0
@@ -393,37 +287,42 @@ def stated(covariance: FloatArray, kv_sd: float) -> FloatArray:
     return whole
 
 
-def left_out(model: Model, labels: FloatArray, start: Fitted, kv_sd: float) -> list[Compared]:
+def left_out(model: Model, labels: FloatArray, start: LogFit, kv_sd: float) -> list[Compared]:
     """Every row as predicted by a fit without the rows of its label."""
     found: dict[int, Compared] = {}
     for label in np.unique(labels):
         out = labels == label
         without = fit(model, ~out, start.theta)
-        log_s, slope = model(without.theta)
+        _, slope = model(without.theta)
         variance = np.einsum("ij,jk,ik->i", slope, stated(without.covariance, kv_sd), slope)
         sd = np.sqrt(variance + MODEL_ERROR**2)
-        for i in np.flatnonzero(out).tolist():
-            error = float(log_s[i] - model.y[i])
-            found[i] = Compared(model.cases[i].row, error, float(sd[i]), np.nan)
-    return [found[i] for i in range(len(model.cases))]
+        for i in np.flatnonzero(out[: len(model.found)]).tolist():
+            first = model.first_row.get(i)
+            error = np.nan if first is None else float(without.difference[first])
+            own = float(without.difference[i]), float(sd[i])
+            found[i] = Compared(model.found[i].row, *own, error)
+    return [found[i] for i in range(len(model.found))]
 
 
 def scores(title: str, model: Model, found: Sequence[Compared]) -> list[str]:
     """Lines of a table: all serving rows, by users, by machine, and single users by machine."""
-    engines = [c for c, case in zip(found, model.cases, strict=True) if not case.single]
+    engines = [c for c, case in zip(found, model.found, strict=True) if not case.single]
     singles = [
-        c for c, case in zip(found, model.cases, strict=True) if case.single and case.weight == 1.0
+        c for c, case in zip(found, model.found, strict=True) if case.single and not case.doubtful
     ]
     rows: list[tuple[str, Accuracy]] = [("serving engines", serving.accuracy("", engines))]
     rows += [(a.name, a) for a in serving.by(serving.users, engines, serving.USERS)]
     rows += [(a.name, a) for a in serving.by(lambda r: r.profile, engines)]
     rows += [("single users", serving.accuracy("", singles))]
     rows += [(f"{a.name}, single", a) for a in serving.by(lambda r: r.profile, singles)]
-    head = ["left out: " + title, "rows", "median factor", "p90 factor", "bias", "in 90 %"]
+    head = ["left out: " + title, "rows", "median factor", "p90 factor", "bias", "in 90 %",
+            "first token"]  # fmt: skip
     lines = ["| " + " | ".join(head) + " |", "| --- " * len(head) + "|"]
     return lines + [
         f"| {name} | {a.rows} | {a.median_factor:.3f} | {a.p90_factor:.3f} | {a.bias:.3f} | "
-        f"{a.coverage90:.0%} |".replace("%", " %")
+        f"{a.coverage90:.0%} | {a.first_token_median_factor or np.nan:.2f} |".replace(
+            "%", " %"
+        ).replace("nan", "")
         for name, a in rows
     ]
 
@@ -523,7 +422,7 @@ def main() -> int:
     wide = fit(Model(found, "bf16"), start=fitted.theta, priors=PRIORS | {KV: KV16})
     kv = NAMES.index(KV)
     narrow_kv, wide_kv = np.exp(fitted.theta[kv]), np.exp(wide.theta[kv])
-    values = dict(zip(NAMES, np.exp(fitted.theta), strict=True))
+    values = dict(zip(NAMES, np.exp(fitted.theta[: len(NAMES)]), strict=True))
     values[KV] = float(np.sqrt(narrow_kv * wide_kv))
     kv_sd = float(np.log(wide_kv / narrow_kv) / 2.0)
     covariance = stated(fitted.covariance, kv_sd)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Callable
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +17,8 @@ from archinfer import catalogue
 from archinfer.errors import FileError
 from archinfer.fitting.cases import prepare, prepare_all
 from archinfer.fitting.fit import Fit, FitModel, fit_rows, quantiles, without_model
-from archinfer.fitting.observations import Observation, load
+from archinfer.fitting.observations import Observation, load, read
+from archinfer.fitting.pooled import Pool
 from archinfer.fitting.prior import fit_prior
 from archinfer.fitting.profile import profile_text
 from archinfer.fitting.shipped import shipped_fit
@@ -24,8 +28,12 @@ from archinfer.physics.decode import decode_time
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
 from archinfer.physics.memory import memory_fraction
+from archinfer.physics.prefill import time_to_first_token
 from archinfer.physics.speculation import DRAFTS, speculative_time, tokens_per_pass
 from archinfer.physics.workload import Traffic, Workload
+from tests.cli import run
+
+SERVING = Path(str(resources.files("archinfer"))) / "data" / "serving.csv"
 
 
 def _rows(profile: str) -> list[Observation]:
@@ -361,3 +369,75 @@ def test_parameters_are_those_the_rows_need() -> None:
     assert "acceptance" not in names
     maybe = [replace(c, row=replace(c.row, speculative=None)) for c in cases]
     assert "acceptance" in FitModel.of(hardware, maybe).names
+
+
+# --- serving engines
+
+
+def _table(tmp_path: Path, times: Callable[[dict[str, str]], tuple[float, float]]) -> Path:
+    """Every fourth shipped configuration of H200, with other times."""
+    with resources.files("archinfer").joinpath("data/serving.csv").open(encoding="utf-8") as file:
+        rows = [r for r in csv.DictReader(file) if r["profile"] == "h200-sxm"][::4]
+    path = tmp_path / "mine.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        for row in rows:
+            token_s, first_s = times(row)
+            writer.writerow(row | {"tpot_ms": f"{token_s * 1e3}", "ttft_ms": f"{first_s * 1e3}"})
+    return path
+
+
+def test_a_table_of_a_serving_engine_is_fitted_and_told_model_by_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Times that a machine with other constants would take give back these constants, and models
+    that were left out are predicted, times to the first token too."""
+    hardware = Hardware.load("h200-sxm")
+    shipped = dict(zip(*hardware.constants()[:2], strict=True))
+    truth = {
+        "bandwidth_efficiency": 0.78,
+        "fixed_time_per_layer": 1.2 * shipped["fixed_time_per_layer"],
+        "prompt_pass_factor": 1.3 * shipped["prompt_pass_factor"],
+    }
+    other = hardware.with_constants(truth)
+    cases = {c.row.id: c for c in prepare_all(read(SERVING), other)}
+
+    def times(row: dict[str, str]) -> tuple[float, float]:
+        if row["id"] not in cases:
+            return float(row["tpot_ms"]) / 1e3, float(row["ttft_ms"]) / 1e3
+        case = cases[row["id"]]
+        step = decode_time(other, case.workload, case.mapping)
+        first = time_to_first_token(other, case.workload, case.mapping, step)
+        assert first is not None
+        return float(np.ravel(step.total)[0]), float(np.ravel(first.total)[0])
+
+    path = _table(tmp_path, times)
+    rows = [r for r in read(path) if r.profile == "h200-sxm"]
+    # The machine may be quite another than was believed.
+    fit, found = fit_rows(hardware, rows, fit_prior(hardware).released(1.0))
+    assert all(case.served for case in found) and len(rows) > 80
+    for name, value in truth.items():
+        assert fit.value(name) == pytest.approx(value, rel=0.05), name
+        assert fit.sd(name) < 0.6, name
+    assert float(np.abs(fit.residuals(found)).max()) < 0.05
+    done = run(capsys, "fit", "--hardware", "h200-sxm", "--observations", str(path))
+    assert done.code == 0
+    for title in ("Machines", "Models", "Engines", "Users", "first token", "vllm"):
+        assert title in done.out, title
+
+
+def test_derivatives_of_pooled_times_are_exact() -> None:
+    hardware = Hardware.load("h200-sxm")
+    rows = [r for r in read(SERVING) if r.profile == "h200-sxm"][::40]
+    names, values, _ = hardware.constants()
+    pool = Pool(prepare_all(rows, hardware), [*names, "software:vllm"], lambda _: hardware)
+    theta = np.log([*values, 1.1])
+    _, slope = pool(theta)
+    tokens = ~pool.first
+    assert slope.shape == (len(pool.cases), len(theta)) and 0 < pool.first.sum() < len(rows)
+    for j in range(len(theta)):
+        move = np.zeros(len(theta))
+        move[j] = 1e-5
+        change = (pool(theta + move)[0] - pool(theta - move)[0]) / 2e-5
+        assert slope[tokens, j] == pytest.approx(change[tokens], abs=2e-4), pool.names[j]

@@ -1,15 +1,8 @@
 """Fits a machine's constants to timed decode steps, and says how well they predict others.
 
-What is fitted is the cost model itself: its time of a pass, in logarithms, to the measured times.
-Constants live in log space with wide normal priors, so that each stays possible where the design
-says little about it. A soft loss keeps one disturbed timing from pulling the fit. The covariance
-is that of the linearised problem at the minimum.
-
-`fitting.fit` fits published speeds in the same logarithms, but not these: its covariance is the
-curvature of a Student-t posterior over a step of 0.05 prior widths, which is four scales of the
-noise of timings that repeat within 2 %. There it no longer sees the minimum: tried on simulated
-timings, standard deviations came out up to 15 times too wide, or twice with the noise of 12 % that
-published speeds have. The cost model is smooth in these constants, so its derivatives are exact.
+What is fitted is the cost model itself: its time of a pass, in logarithms, to the measured times,
+as `archinfer.fitting.logfit` does. Constants have wide priors, so that each stays possible where
+the design says little about it.
 """
 
 from __future__ import annotations
@@ -19,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from archinfer.calibration.design import Point
+from archinfer.fitting.logfit import Scale, fit_logs
 from archinfer.hardware.figures import KEYS
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import FloatArray
@@ -46,6 +39,9 @@ SMALL = "small_matrix_speed"
 
 SPREAD_FLOOR = 0.01
 """Smallest spread of timings that is believed, natural logarithm."""
+
+FIRST_SCALE = 0.1
+"""Where the search for their spread begins."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -180,7 +176,7 @@ def fit_machine(
     mean = np.log([CONSTANTS[n][0] for n in names])
     prior_sd = np.array([CONSTANTS[n][1] for n in names])
     measured = np.log(np.asarray(seconds, dtype=float))
-    upper = np.array([0.0 if KEYS[n].most == 1.0 else 5.0 for n in names])
+    upper = np.array([0.0 if KEYS[n].most == 1.0 else np.inf for n in names])
 
     def at(logs: FloatArray) -> Hardware:
         return hardware.with_constants(dict(zip(names, np.exp(logs), strict=True)))
@@ -190,33 +186,12 @@ def fit_machine(
         times = [pass_time(changed, point) for point in points]
         total = np.array([float(t.total) for t in times])
         slopes = np.array([[float(t.scaling[n]) for n in names] for t in times])
-        return np.log(total) - measured, slopes / total[:, None]
+        return np.log(total), slopes / total[:, None]
 
-    logs, spread = np.minimum(mean, upper - 1e-3), 0.1
-    for _ in range(3):
-        # The prior's rows are scaled so that only timings meet the soft part of the loss.
-        weight = spread / prior_sd
-
-        def residuals(x: FloatArray, weight: FloatArray = weight) -> FloatArray:
-            return np.concatenate((model(x)[0], weight * (x - mean)))
-
-        def jacobian(x: FloatArray, weight: FloatArray = weight) -> FloatArray:
-            return np.vstack((model(x)[1], np.diag(weight)))
-
-        solution = least_squares(
-            residuals,
-            logs,
-            jac=jacobian,
-            bounds=(np.full(len(names), -40.0), upper),
-            loss="soft_l1",
-            f_scale=2.0 * spread,
-            x_scale=1.0,
-        )
-        logs = np.asarray(solution.x)
-        difference, slopes = model(logs)
-        freedom = max(len(points) - len(names), 1)
-        spread = max(float(np.sqrt(difference @ difference / freedom)), SPREAD_FLOOR)
-    precision = slopes.T @ slopes / spread**2 + np.diag(1.0 / prior_sd**2)
+    noise = Scale(FIRST_SCALE, 0.0, SPREAD_FLOOR)
+    found = fit_logs(model, measured, mean, np.diag(prior_sd**2), noise, upper=upper)
+    freedom = max(len(points) - len(names), 1)
+    spread = float(np.sqrt(found.difference @ found.difference / freedom))
     return MachineFit(
-        names, logs, np.asarray(np.linalg.inv(precision), dtype=float), spread, at(logs)
+        names, found.theta, found.covariance, max(spread, SPREAD_FLOOR), at(found.theta)
     )

@@ -18,6 +18,7 @@ def fit(asked: dict[str, Any]) -> None:
     from archinfer.fitting.fit import fit_rows
     from archinfer.fitting.prior import fit_prior
     from archinfer.fitting.profile import profile_text
+    from archinfer.fitting.validation import Validation, left_out
     from archinfer.report.terminal import print_document
     from archinfer.report.validation import fit_document
     from archinfer.writing import check_target, write
@@ -36,7 +37,12 @@ def fit(asked: dict[str, Any]) -> None:
     for case in cases:
         if not case.fits:
             warn(f"observation {case.row.id!r}: the model does not fit {case.nodes.max():g} nodes")
-    print_document(fit_document(found, cases))
+    told = None
+    if any(case.served for case in cases):
+        with waiting("fitting without each model, and predicting it"):
+            predictions, _, _ = left_out(found, cases, rows)
+        told = Validation("", predictions).serving
+    print_document(fit_document(found, cases, told))
     if save is None:
         return
     command = f"archinfer fit --hardware {hardware}"

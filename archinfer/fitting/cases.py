@@ -15,7 +15,7 @@ from archinfer.forward.evaluation import Evaluation
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import Cache, FloatArray, LayerGroup, ModelShape, Number
 from archinfer.physics.mapping import Placement, mappings
-from archinfer.physics.memory import fewest_nodes
+from archinfer.physics.memory import fewest_nodes, memory_fraction
 from archinfer.physics.workload import Traffic, Workload
 
 if TYPE_CHECKING:
@@ -82,6 +82,11 @@ class Case:
         return Evaluation(hardware, one, mapping).time.total
 
     @property
+    def served(self) -> bool:
+        """Whether it is a configuration of a serving engine: all of it is known."""
+        return self.row.prompt_tokens is not None and self.row.nodes is not None
+
+    @property
     def log_speed(self) -> float:
         """Logarithm of the observed tokens per second."""
         return float(np.log(self.row.tokens_per_s))
@@ -126,7 +131,7 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
     bits, format_name = _weights(row.weight_bits, architecture, row.weights)
     workload = _as_run(row, architecture, bits, format_name)
     fewest = fewest_nodes(hardware, workload.memory) or NODES_MOST
-    if row.weight_bits is None and row.nodes is not None:
+    if row.weight_bits is None and row.weights is None and row.nodes is not None:
         # Nobody says in which format: not in one that these nodes cannot hold, if another fits.
         for narrower in (b for b in NARROWER_BITS if b < bits and fewest > row.nodes):
             tried = _as_run(row, architecture, narrower, None)
@@ -139,6 +144,13 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
         mapping = Placement(np.array([float(workload.shape.layers)]), np.array([1.0]))
         one = np.ones(1)
         return Case(row, workload, mapping, one, 0.0 * one, row.mesh_side, True)
+    if row.prompt_tokens is not None and row.nodes is not None:
+        # Of serving engines the mapping is told: one group, cut or whole experts.
+        layers, group = np.array([float(workload.shape.layers)]), np.array([float(row.nodes)])
+        whole = row.whole_experts if row.nodes > 1 else None
+        mapping = Placement(layers, group, whole, row.attention_replicas > 1)
+        holds = bool(np.all(memory_fraction(hardware, workload.memory, mapping) <= 1.0))
+        return Case(row, workload, mapping, group, np.zeros(1), None, holds)
     if row.nodes is not None:
         asked = np.array([float(row.nodes)])
     else:
@@ -164,17 +176,16 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
 def _pick(found: Evaluation, nodes: float, one_group: bool) -> tuple[int, bool]:
     """Index of the fastest mapping on so many nodes, and whether it holds the model; where none
     does, of the one that takes the least memory."""
-    used = np.asarray(found.nodes)
-    usable = np.flatnonzero((used <= nodes) & found.fits)
+    usable = np.flatnonzero(np.asarray(found.nodes) <= nodes)
     if one_group:
         # Speeds measured on so many nodes are of one tensor-parallel group, across servers
         # too (no row says otherwise), even where another mapping would have been faster.
         group = np.asarray(found.mapping.tensor_parallel)
         whole = usable[group[usable] == nodes]
         usable = whole if len(whole) else usable
-    if len(usable):
-        return int(usable[np.argmin(found.passes_s[usable])]), True
-    usable = np.flatnonzero(used <= nodes)
+    holding = usable[found.fits[usable]]
+    if len(holding):
+        return int(holding[np.argmin(found.passes_s[holding])]), True
     return int(usable[np.argmin(np.asarray(found.memory_fraction)[usable])]), False
 
 
@@ -186,6 +197,8 @@ def _as_run(
     if row.mesh_side is not None:
         shape = multi_head(architecture)
     outside_bits = max(bits, 16.0) if bits >= 4.0 else bits
+    if row.weights is not None and format_name is not None:
+        outside_bits = architecture.component_bits(format_name)["lm_head"]
     output = row.output_tokens or Traffic().output_tokens
     served = row.prompt_tokens and row.prompt_tokens + output / 2.0
     traffic = Traffic(

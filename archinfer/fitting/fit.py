@@ -1,10 +1,12 @@
 """Fits the constants of a profile that no data sheet gives to published speeds.
 
-Everything is a mixture: a speed of which the number of nodes or the use of speculation is not
-known could have come about in several ways, each with its chance, and the likelihood sums over
-them. The noise of log(speed) is Student's t with 4 degrees of freedom, so that no single row can
-pull the fit away. Constants live in log space with normal priors, so all of them stay physically
-possible. The covariance is that of the Laplace approximation at the maximum of the posterior.
+Configurations of serving engines come first: each came about in one way, and there are hundreds of
+a few models (`archinfer.fitting.pooled`). What they leave is the prior of the single speeds. These
+are a mixture: a speed of which the number of nodes or the use of speculation is not known could
+have come about in several ways, each with its chance, and the likelihood sums over them. The noise
+of log(speed) is Student's t with 4 degrees of freedom, so that no single row can pull the fit away.
+Constants live in log space with normal priors, so all of them stay physically possible. The
+covariance is that of the Laplace approximation at the maximum of the posterior.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from scipy.optimize import minimize
 
 from archinfer import special
 from archinfer.fitting.cases import Case, prepare_all
+from archinfer.fitting.laplace import laplace
 from archinfer.fitting.observations import Observation
+from archinfer.fitting.pooled import SOFTWARE, Pool
 from archinfer.fitting.prior import Prior, fit_prior
 from archinfer.hardware.figures import KEYS, Figure
 from archinfer.hardware.profile import Hardware, SoftwareFactor
@@ -29,13 +32,9 @@ from archinfer.physics.decode import decode_time
 from archinfer.physics.mapping import Placement
 from archinfer.physics.speculation import speculative_time
 
-SOFTWARE = "software:"
 SPECULATION = ("spread", "acceptance", "acceptance_sd", "draft_time", "probability")
 _NORMAL_POINTS, _NORMAL_WEIGHTS = hermegauss(5)
 """Gauss-Hermite points of a standard normal: how acceptance of one model differs from the mean."""
-_FEWEST_DETAIL = 1.0
-"""Least curvature of the scaled posterior along any direction, that of the prior alone: keeps the
-Laplace covariance proper where a mixture makes the maximum flat."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,13 @@ class FitModel:
     constants: int
     """How many of them are constants of the profile."""
     mean: FloatArray
-    sd: FloatArray
-    """Of the prior."""
+    root: FloatArray
+    """Of the prior: its covariance is `root @ root.T`, shape (p, p)."""
+
+    @property
+    def sd(self) -> FloatArray:
+        """Of the prior."""
+        return np.asarray(np.linalg.norm(self.root, axis=1))
 
     @classmethod
     def of(
@@ -66,12 +70,13 @@ class FitModel:
         beliefs = dict(prior.constants)
         count = len(beliefs)
         named = {c.row.software for c in cases if c.row.software is not None} | set(software)
-        beliefs |= {SOFTWARE + name: (0.0, prior.software_log_sd) for name in sorted(named)}
+        other = (0.0, prior.software_log_sd)
+        beliefs |= {SOFTWARE + name: prior.software.get(name, other) for name in sorted(named)}
         beliefs["noise"] = prior.noise
         if any(c.row.speculative is not False and c.row.accepted_tokens is None for c in cases):
             beliefs |= {name: getattr(prior, name) for name in SPECULATION}
         mean, sd = np.array(list(beliefs.values())).T
-        return cls(hardware, tuple(beliefs), count, mean, sd)
+        return cls(hardware, tuple(beliefs), count, mean, np.diag(sd))
 
     def prior_value(self, name: str) -> float:
         """The prior's centre of a parameter, in its own space."""
@@ -92,7 +97,7 @@ class FitModel:
                 standard deviations; a number or shape (n, 1).
 
         Returns:
-            Centre and scale of log(tokens/s), and logarithm of the chance, each (n, ways).
+            Centre and scale of log(tokens/s), logarithm of the chance; (n, ways).
         """
         shape = (len(theta), len(case.nodes))
         row = case.row
@@ -175,7 +180,8 @@ class FitModel:
             log_p = self._log_likelihoods(at, case, deviate)[1]
             return np.asarray(np.logaddexp.reduce(log_p, axis=1))
 
-        out = 0.5 * np.sum(((theta - self.mean) / self.sd) ** 2, axis=1)
+        away = np.linalg.solve(self.root, (theta - self.mean).T)
+        out = 0.5 * np.sum(away**2, axis=0)
         together: dict[tuple[float, ...], list[Case]] = {}
         for case in cases:
             if case.row.speculative is False or case.row.accepted_tokens is not None:
@@ -193,40 +199,40 @@ class FitModel:
         return np.asarray(out)
 
     def fit(self, cases: Sequence[Case], start: FloatArray | None = None) -> Fit:
-        """The maximum of the posterior and its Laplace covariance.
+        """The maximum of the posterior of `cases` and its Laplace covariance; `start`: parameters
+        to begin at, else the prior's mean."""
+        served = [c for c in cases if c.served]
+        single = [c for c in cases if not c.served]
+        before = self._after(served, start) if served else self
+        ids = tuple(case.row.id for case in cases)
+        if not single:
+            return Fit(self, before.mean, before.root @ before.root.T, ids)
+        begin = np.zeros(len(self.names))
+        if start is not None and before is self:
+            begin = np.asarray(np.linalg.solve(self.root, start - self.mean))
 
-        Args:
-            cases: what to fit to (none: the prior comes back).
-            start: parameters to begin at; None: the prior's mean.
-        """
-        p = len(self.names)
-        step = 1e-4
-        moves = np.vstack([np.zeros(p), step * np.eye(p), -step * np.eye(p)])
+        def objective(z: FloatArray) -> FloatArray:
+            return before.negative_log_posterior(before.mean + z @ before.root.T, single)
 
-        def value_and_slope(z: FloatArray) -> tuple[float, FloatArray]:
-            f = self.negative_log_posterior(self.mean + (z + moves) * self.sd, cases)
-            return float(f[0]), (f[1 : p + 1] - f[p + 1 :]) / (2.0 * step)
+        z, inverse = laplace(objective, begin)
+        covariance = before.root @ inverse @ before.root.T
+        return Fit(self, before.mean + before.root @ z, covariance, ids)
 
-        z0 = np.zeros(p) if start is None else (start - self.mean) / self.sd
-        best = minimize(value_and_slope, z0, jac=True, method="BFGS", options={"gtol": 3e-3})
-        z = np.asarray(best.x, dtype=float)
-        # Curvature over a fifth of a prior's width: the drafts that are best change in steps,
-        # and a smaller step would see the kinks.
-        wide = 0.05
-        curvature = np.array(
-            [
-                (value_and_slope(z + wide * e)[1] - value_and_slope(z - wide * e)[1]) / (2 * wide)
-                for e in np.eye(p)
-            ]
-        )
-        eigenvalues, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
-        inverse = (vectors / np.maximum(eigenvalues, _FEWEST_DETAIL)) @ vectors.T
-        return Fit(
-            self,
-            self.mean + z * self.sd,
-            inverse * np.outer(self.sd, self.sd),
-            tuple(case.row.id for case in cases),
-        )
+    def _after(self, cases: Sequence[Case], start: FloatArray | None) -> FitModel:
+        """The same with what configurations of serving engines leave as the prior."""
+        known = [i for i, name in enumerate(self.names) if name not in ("noise", *SPECULATION)]
+        pool = Pool(cases, [self.names[i] for i in known], lambda _: self.hardware)
+        covariance = self.root @ self.root.T
+        of = np.ix_(known, known)
+        begin = None if start is None else start[known]
+        found = pool.fit(self.mean[known], covariance[of], start=begin)
+        covariance[of] = found.covariance
+        mean = self.mean.copy()
+        mean[known] = found.theta
+        i = self.names.index("noise")
+        mean[i], sd = pool.noise(found, float(mean[i]), float(self.sd[i]))
+        covariance[i, i] = sd**2
+        return replace(self, mean=mean, root=np.asarray(np.linalg.cholesky(covariance)))
 
 
 @dataclass(frozen=True)
@@ -263,9 +269,8 @@ class Fit:
 
     @property
     def constants_covariance(self) -> FloatArray:
-        """Joint covariance of the logarithms of the profile's constants."""
-        k = self.model.constants
-        return self.covariance[:k, :k]
+        """Of the logarithms of the profile's constants."""
+        return self.covariance[: self.model.constants, : self.model.constants]
 
     @property
     def software(self) -> tuple[SoftwareFactor, ...]:
@@ -302,13 +307,9 @@ class Fit:
         base, values, covariance = self.model.hardware, self.constants, self.constants_covariance
         figures: list[Figure] = []
         for figure in base.figures:
-            if figure.key in values:
-                figure = replace(
-                    figure,
-                    value=values[figure.key],
-                    log_sd=float(np.sqrt(covariance.diagonal()[list(values).index(figure.key)])),
-                    source=self._source,
-                )
+            if (key := figure.key) in values:
+                sd = float(np.sqrt(covariance.diagonal()[list(values).index(key)]))
+                figure = replace(figure, value=values[key], log_sd=sd, source=self._source)
             elif figure.key == "model_error":
                 figure = replace(figure, value=self.noise_log_sd, source=self._source)
             figures.append(figure)
@@ -323,7 +324,7 @@ class Fit:
         )
 
     def machine(self, case: Case) -> Hardware:
-        """The profile at the most likely values, with the software of a case."""
+        """At the most likely values, with the software of a case."""
         return self.model._at(self.mode[None, :], case)
 
     def draws(self, case: Case, count: int, seed: int) -> FloatArray:

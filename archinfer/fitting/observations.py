@@ -63,6 +63,10 @@ class Observation:
     output_tokens: float | None = None
     first_token_s: float | None = None
     """Time to the first token, under the load of all users."""
+    whole_experts: bool | None = None
+    """Whether routed experts stay whole, one node each; None: the faster."""
+    attention_replicas: int = 1
+    """Copies of the attention's weights, each of which serves its own users."""
     kv_bits: float | None = None
     """Bits of a number in the KV cache; None: 16."""
     context_tokens: float | None = None
@@ -239,7 +243,8 @@ def read(path: str | os.PathLike[str]) -> list[Observation]:
         FileError: at the first line that is wrong.
     """
     if os.fspath(path).endswith(".csv"):
-        return _table(os.fspath(path))
+        # None that mostly queued or drafted.
+        return [of_engine(row, os.fspath(path), line) for line, row in serving.table(path)]
     document = files.load(path)
     if not isinstance(document.data, list):
         found = files.show(document.data)
@@ -342,31 +347,28 @@ def software_by_date(
     return out
 
 
-def _table(path: str) -> list[Observation]:
-    """Rows of a table of serving engines; none that mostly queued or drafted.
-    Copies of the attention's weights are predicted as tensor parallelism, so not fitted to."""
-    return [
-        Observation(
-            id=row.id,
-            model=row.model,
-            architecture=row.model,
-            profile=row.profile,
-            tokens_per_s=1.0 / row.per_token_s,
-            nodes=row.nodes,
-            batch=row.concurrency,
-            speculative=False,
-            weights=row.weights,
-            kv_bits=weight_format(serving.cache_format(row.weights, row.profile)).bits,
-            prompt_tokens=row.prompt_tokens,
-            output_tokens=row.output_tokens,
-            first_token_s=row.first_token_s if row.first_token_s > 0.0 else None,
-            software=serving.ENGINES.get(row.engine, row.engine),
-            fitted=row.attention_replicas == 1,
-            origin=path,
-            line=line,
-        )
-        for line, row in serving.table(path)
-    ]
+def of_engine(row: serving.ServingRow, origin: str = "", line: int = 1) -> Observation:
+    """A configuration of a serving engine."""
+    return Observation(
+        id=row.id,
+        model=row.model,
+        architecture=row.model,
+        profile=row.profile,
+        tokens_per_s=1.0 / row.per_token_s,
+        nodes=row.nodes,
+        batch=row.concurrency,
+        speculative=False,
+        weights=row.weights,
+        kv_bits=weight_format(serving.cache_format(row.weights, row.profile)).bits,
+        prompt_tokens=row.prompt_tokens,
+        output_tokens=row.output_tokens,
+        first_token_s=row.first_token_s if row.first_token_s > 0.0 else None,
+        whole_experts=row.whole_experts,
+        attention_replicas=row.attention_replicas,
+        software=serving.ENGINES.get(row.engine, row.engine),
+        origin=origin,
+        line=line,
+    )
 
 
 def _observation(row: Row, document: Document) -> Observation:

@@ -44,6 +44,9 @@ class Prior:
     """Of the logarithm of the seconds to draft one token."""
     sources: dict[str, str]
     """Where each constant's belief comes from."""
+    software: dict[str, tuple[float, float]]
+    """Of the logarithm of the factor of each software that the profile lists, where its own
+    constants are the belief."""
     transfer_from: str | None = None
     """Profile whose fitted constants should predict this one without a refit."""
 
@@ -151,5 +154,6 @@ def fit_prior(hardware: Hardware) -> Prior:
         probability=speculation.probability.logit(),
         draft_time=speculation.draft_time.log("seconds"),
         sources=sources,
+        software={n: (float(np.log(f)), sd) for n, f, sd in hardware.software if own is None},
         transfer_from=own.transfer_from if own else None,
     )

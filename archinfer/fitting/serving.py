@@ -67,7 +67,7 @@ class Compared:
     """logarithm of predicted over measured time per output token"""
     log_sd: float
     """its standard deviation, as predicted"""
-    first_token_error: float
+    first_token_error: float = np.nan
     """logarithm of predicted over measured time to the first token"""
 
 

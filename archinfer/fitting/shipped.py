@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from archinfer import special
-from archinfer.fitting.fit import SOFTWARE, SPECULATION, Fit, FitModel
+from archinfer.fitting.fit import SPECULATION, Fit, FitModel
+from archinfer.fitting.pooled import SOFTWARE
 from archinfer.fitting.prior import fit_prior
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.statistics import DEGREES
@@ -43,5 +44,5 @@ def shipped_fit(hardware: Hardware, software: Iterable[str] = ()) -> Fit:
     full[k:, k:] = np.diag(sd**2)
     mode = np.concatenate([np.log(values), mean])
     width = np.concatenate([np.sqrt(np.diag(covariance)), sd])
-    model = FitModel(hardware, (*names, *more), k, mode, width)
+    model = FitModel(hardware, (*names, *more), k, mode, np.diag(width))
     return Fit(model, mode, full, ())

@@ -219,7 +219,14 @@ def leave_one_out(
     """
     fitted = [r for r in rows if r.fitted]
     named = {r.software for r in rows if r.software is not None}
-    everything, cases = fit_rows(hardware, fitted, software=named)
+    return left_out(*fit_rows(hardware, fitted, software=named), rows, draws, seed)
+
+
+def left_out(
+    everything: Fit, cases: Sequence[Case], rows: Sequence[Observation],
+    draws: int = DRAWS, seed: int = 0,
+) -> tuple[list[PublishedSpeed], FitErrors, list[tuple[Case, Fit]]]:  # fmt: skip
+    """`leave_one_out` of a fit to `cases` that is there already."""
     unfitted = prepare_all([r for r in rows if not r.fitted], everything.model.hardware)
     by_id = {c.row.id: c for c in [*cases, *unfitted]}
     fits: dict[tuple[float, ...], Fit] = {}

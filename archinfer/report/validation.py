@@ -220,8 +220,10 @@ def serving_rows(found: ServingAccuracy) -> list[list[Any]]:
     return out
 
 
-def fit_document(found: Fit, cases: Sequence[Case]) -> doc.Document:
-    """The constants before and after, each with its spread."""
+def fit_document(
+    found: Fit, cases: Sequence[Case], left_out: ServingAccuracy | None = None
+) -> doc.Document:
+    """The constants before and after, each with its spread; how models left out are predicted."""
     rows = [
         (
             name,
@@ -237,9 +239,13 @@ def fit_document(found: Fit, cases: Sequence[Case]) -> doc.Document:
         f"{len(cases)} speeds of {len({c.model_key for c in cases})} models; sd of the natural "
         "logarithm (of the log-odds for acceptance and probability)"
     )
-    return doc.Document(
-        "", [doc.Table("", headings, rows, "lrrrr"), doc.Paragraph(told, whole=True)]
-    )
+    blocks: list[doc.Block] = [
+        doc.Table("", headings, rows, "lrrrr"), doc.Paragraph(told, whole=True)
+    ]  # fmt: skip
+    if left_out is not None:
+        blocks.append(doc.Paragraph("Each model as a fit without it predicts it."))
+        blocks += _serving_sections(left_out)
+    return doc.Document("", blocks)
 
 
 def _constant(name: str, value: float) -> str:
