@@ -237,13 +237,11 @@ class FitModel:
 
 @dataclass(frozen=True)
 class Fit:
-    """Parameters with their covariance."""
+    """Parameters, most likely values (p,), with their covariance (p, p)."""
 
     model: FitModel
     mode: FloatArray
-    """Most likely values, shape (p,)."""
     covariance: FloatArray
-    """Shape (p, p)."""
     ids: tuple[str, ...]
     """The rows that were fitted to."""
 
@@ -264,7 +262,7 @@ class Fit:
 
     @property
     def noise_log_sd(self) -> float:
-        """Standard deviation of log(speed) that the constants do not explain."""
+        """Spread of log(speed) that the constants do not explain."""
         return self.value("noise") * float(np.sqrt(DEGREES / (DEGREES - 2.0)))
 
     @property
