@@ -18,7 +18,7 @@ import yaml
 from archinfer import files
 from archinfer.cli import main as cli
 from archinfer.errors import InputError, MeasurementError
-from tests.cli import run
+from tests.cli import call, run
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAVY = ("numpy", "scipy", "pydantic", "yaml", "matplotlib")
@@ -164,22 +164,6 @@ def test_exit_codes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
     assert fails(MeasurementError("y")) == 1
 
 
-def test_a_closed_pipe_is_no_error() -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    done = subprocess.run(
-        [sys.executable, "-m", "archinfer", "hardware", "list"],
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-        cwd=ROOT,
-    )
-    os.close(writer)
-    assert done.returncode in (0, 1)
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize(("words", "offered"), [
     ("archinfer ", {"solve", "predict", "check", "schema", "hardware"}),
     ("archinfer sol", {"solve"}),
@@ -242,7 +226,7 @@ def test_the_workflow_calls_the_same_script() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["solve"], ["predict", "kimi-k2"], ["models", "list"], ["hardware", "show", "wse-3"]],
+    [["solve", "--architectures", "0"], ["hardware", "show", "wse-3"]],
     ids=lambda words: words[0],
 )
 def test_a_reader_that_goes_is_no_error(words: list[str]) -> None:
@@ -262,7 +246,9 @@ def test_a_reader_that_goes_is_no_error(words: list[str]) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-@pytest.mark.parametrize("words", [["solve"], ["solve", "--format", "json"], ["schema"]])
+@pytest.mark.parametrize(
+    "words", [["hardware", "list"], ["predict", "kimi-k2", "--format", "json"], ["schema"]]
+)
 def test_a_full_disk_is_one_line(words: list[str]) -> None:
     with open("/dev/full", "w", encoding="utf-8") as full:
         done = subprocess.run(
@@ -296,10 +282,10 @@ def test_a_closed_stream_is_no_traceback(redirect: str, words: str) -> None:
     assert len(done.stderr.splitlines()) == (1 if words else 0)
 
 
-@pytest.mark.parametrize("columns", ["0", "19", "-1", "many", ""])
+@pytest.mark.parametrize("columns", ["0", "19", "-1", "many", "", "²²"])
 @pytest.mark.parametrize(
     "words",
-    [("hardware", "list"), ("predict", "llama-3.1-8b"), ("check", "tests/checks/profiles.yaml")],
+    [("hardware", "list"), ("predict", "llama-3.1-8b")],
 )
 def test_a_width_that_cannot_be_is_not_believed(
     words: tuple[str, ...],
@@ -394,30 +380,17 @@ def test_an_interrupted_import_is_silent(module: str, tmp_path: Path) -> None:
 def test_a_name_with_a_break_of_lines_is_told_in_one(tmp_path: Path) -> None:
     path = tmp_path / "c\nd\x1b[2J.json"
     path.write_text("{}", encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "archinfer", "predict", str(path)],
-        capture_output=True, text=True, cwd=ROOT,
-    )  # fmt: skip
-    (line,) = done.stderr.splitlines()
-    assert done.returncode == 2
+    done = call("predict", str(path))
+    (line,) = done.err.splitlines()
+    assert done.code == 2
     assert r"c\nd\x1b[2J.json: the config is empty" in line
-
-
-def test_a_width_in_other_digits_counts_as_not_set() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "archinfer", "hardware", "list"],
-        capture_output=True, text=True, cwd=ROOT, env={**os.environ, "COLUMNS": "²²"},
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_an_open_range_is_written_as_one_types_it() -> None:
     asked = ["solve", "--observed", "100", "--total", "900T:", "--nodes", "1", "--sparsity", "8:"]
-    done = subprocess.run(
-        [sys.executable, "-m", "archinfer", *asked], capture_output=True, text=True, cwd=ROOT
-    )
-    assert "900T:" in done.stdout and "inf" not in done.stdout.split()
-    assert ":inf" not in done.stdout
+    printed = call(*asked).out
+    assert "900T:" in printed and "inf" not in printed.split()
+    assert ":inf" not in printed
 
 
 @pytest.mark.parametrize(
