@@ -62,22 +62,12 @@ def simulate(
     spatial, rng = question.hardware.spatial, np.random.default_rng(seed)
     asked = question.with_(observed=True, nodes=(1, NODES_CAP) if spatial else question.nodes)
     model = generative_model(asked, prior, None, None, None, None, law, None, evidence)
-    space = model.space
     found: list[tuple[Batch, FloatArray, FloatArray]] = []
+    # Few draws have a stated number of wafers.
+    size = max(count, 64) * (16 if spatial and not known_nodes else 1)
+    limits = (1, NODES_CAP) if known_nodes or not spatial else question.nodes
     for _ in range(1000):
-        z = rng.standard_normal((max(count, 64), space.dimensions))
-        cell = rng.choice(len(space.cell_probability), len(z), p=space.cell_probability)
-        _, batch = model.evaluate(1, z, cell, speed=True)
-        idle = np.exp(np.minimum(IDLE_LOG_MEAN * rng.exponential(size=len(z)), np.log(IDLE_MOST)))
-        nodes = np.floor(batch.nodes * idle)
-        # Draws within the known ranges are kept in proportion to the mass of the ranges.
-        kept = (batch.log_nodes > -np.inf) & (np.log(rng.random(len(z))) < batch.log_conditions)
-        if spatial and not known_nodes:
-            kept &= (nodes >= question.nodes[0]) & (nodes <= question.nodes[1])
-        seen = _seen(model, z, cell, kept, rng)
-        # Further deployments are there where the model fits.
-        kept &= np.isfinite(seen).all(axis=1)
-        found.append((batch.take(np.flatnonzero(kept)), nodes[kept], seen[kept]))
+        found.append(_drawn(model, limits, size, rng))
         if sum(len(there) for _, there, _ in found) >= count:
             break
     else:
@@ -85,14 +75,35 @@ def simulate(
     truth = Batch.join([batch for batch, _, _ in found]).take(np.arange(count))
     values = np.concatenate([seen for _, _, seen in found])[:count]
     speeds = truth.tokens_per_s * np.exp(truth.log_scale * rng.standard_t(DEGREES, count))
-    known = [question.nodes] * count
-    if spatial and known_nodes:
-        known = [(int(n), int(n)) for n in np.concatenate([n for _, n, _ in found])[:count]]
+    there = np.concatenate([n for _, n, _ in found])[:count]
+    own = spatial and known_nodes
+    known = [(int(n), int(n)) if own else question.nodes for n in there]
     speeds = speeds if evidence is None else values[:, 0]
     questions = (
         asked.with_(tokens_per_s=float(v), nodes=n) for n, v in zip(known, speeds, strict=True)
     )
     return Simulated(truth, tuple(questions), values)
+
+
+def _drawn(
+    model: GenerativeModel, limits: tuple[int, int], size: int, rng: np.random.Generator
+) -> tuple[Batch, FloatArray, FloatArray]:
+    """Deployments of `size` draws that can be, on so many nodes that are there, the nodes, and what
+    is seen of each."""
+    space = model.space
+    z = rng.standard_normal((size, space.dimensions))
+    cell = rng.choice(len(space.cell_probability), len(z), p=space.cell_probability)
+    _, batch = model.evaluate(1, z, cell, speed=True)
+    idle = np.exp(np.minimum(IDLE_LOG_MEAN * rng.exponential(size=len(z)), np.log(IDLE_MOST)))
+    nodes = np.floor(batch.nodes * idle)
+    # Draws within the known ranges are kept in proportion to the mass of the ranges.
+    kept = (batch.log_nodes > -np.inf) & (np.log(rng.random(len(z))) < batch.log_conditions)
+    if model.question.hardware.spatial:
+        kept &= (nodes >= limits[0]) & (nodes <= limits[1])
+    seen = _seen(model, z, cell, kept, rng)
+    # Further deployments are there where the model fits.
+    kept &= np.isfinite(seen).all(axis=1)
+    return batch.take(np.flatnonzero(kept)), nodes[kept], seen[kept]
 
 
 def _seen(
