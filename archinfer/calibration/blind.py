@@ -208,10 +208,7 @@ class BlindTest(Record):
 
 
 def blind_test(
-    settings: Settings,
-    cases: int = 20,
-    bench: Bench | None = None,
-    progress: Progress = silent,
+    settings: Settings, cases: int = 20, bench: Bench | None = None, progress: Progress = silent
 ) -> BlindTest:
     """Time models drawn at random and ask the solver what they are.
 

@@ -13,23 +13,9 @@ from pydantic import BaseModel, Field, create_model
 
 from archinfer.asking import ACCEPTED_MOST
 from archinfer.hardware.calibrated import Calibration, LogSd, Prefill
-from archinfer.hardware.figures import (
-    KEYS,
-    SYNC,
-    TABLES,
-    Figure,
-    NumberFormat,
-    key_of,
-)
+from archinfer.hardware.figures import KEYS, SYNC, TABLES, Figure, NumberFormat, key_of
 from archinfer.hardware.speculation_law import SpeculationLaw
-from archinfer.strict import (
-    NAME_MOST,
-    NAME_PATTERN,
-    Read,
-    StrictModel,
-    Text,
-    quantity_schema,
-)
+from archinfer.strict import NAME_MOST, NAME_PATTERN, Read, StrictModel, Text, quantity_schema
 
 GroupSize = Annotated[int, Field(ge=1)]
 

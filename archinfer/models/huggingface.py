@@ -174,12 +174,7 @@ def _emitted_name(config: Mapping[str, Any]) -> str:
 
 
 def _architecture(
-    keys: ConfigKeys,
-    reading: Reading,
-    family: str,
-    source: str,
-    recipe: Recipe,
-    notes: list[str],
+    keys: ConfigKeys, reading: Reading, family: str, source: str, recipe: Recipe, notes: list[str]
 ) -> Architecture:
     context = next(
         (

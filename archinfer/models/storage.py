@@ -134,8 +134,7 @@ def store(
         usual["lm_head"] = usual["embedding"]
     done = [
         replace(
-            block,
-            stored=tuple(sorted((m, f) for m, (c, f) in here.items() if m and f != usual[c])),
+            block, stored=tuple(sorted((m, f) for m, (c, f) in here.items() if m and f != usual[c]))
         )
         for block, here in zip(layers, found, strict=True)
     ]

@@ -12,10 +12,4 @@ from archinfer.calibration.moe.counters import Counters, Tally
 from archinfer.calibration.moe.decoder import Decoder
 from archinfer.calibration.moe.weights import Weights
 
-__all__ = [
-    "Counters",
-    "Decoder",
-    "MoEConfig",
-    "Tally",
-    "Weights",
-]
+__all__ = ["Counters", "Decoder", "MoEConfig", "Tally", "Weights"]

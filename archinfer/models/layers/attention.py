@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
-from archinfer.models.layers.pieces import (
-    Memoryless,
-    Piece,
-    Sized,
-)
+from archinfer.models.layers.pieces import Memoryless, Piece, Sized
 from archinfer.models.shape import Cache
 
 

@@ -88,10 +88,7 @@ class MoE(Sized):
     def __post_init__(self) -> None:
         Sized.__post_init__(self)
         choices = self.experts + self.zero_experts
-        need(
-            self.top_k <= choices,
-            f"a token cannot use {self.top_k} experts of {choices}",
-        )
+        need(self.top_k <= choices, f"a token cannot use {self.top_k} experts of {choices}")
         need(self.matrices in (2, 3), f"an expert has 2 or 3 matrices, not {self.matrices}")
 
     @property

@@ -8,12 +8,7 @@ from math import inf
 from typing import Literal
 
 from archinfer.models.layers.attention import Indexer
-from archinfer.models.layers.pieces import (
-    Memoryless,
-    Piece,
-    Sized,
-    need,
-)
+from archinfer.models.layers.pieces import Memoryless, Piece, Sized, need
 from archinfer.models.shape import Cache
 
 
@@ -195,10 +190,7 @@ class CompressedAttention(Memoryless):
         """The window, and the compressed past (a 1/ratio share of an entry a token)."""
         macs = float(2 * self.heads * self.head_dim)
         window = Cache(
-            float(self.head_dim),
-            window_tokens=float(self.window),
-            macs_per_token=macs,
-            shards=1.0,
+            float(self.head_dim), window_tokens=float(self.window), macs_per_token=macs, shards=1.0
         )
         if not self.ratio:
             return (window,)

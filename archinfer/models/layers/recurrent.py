@@ -6,12 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from archinfer.models.layers.pieces import (
-    CONV_STATE_BYTES,
-    STATE_BYTES,
-    Memoryless,
-    Piece,
-)
+from archinfer.models.layers.pieces import CONV_STATE_BYTES, STATE_BYTES, Memoryless, Piece
 
 _DELTA_STEPS = ("input projection", "q/k norm", "state times key", "state times query",
                 "gated norm", "output projection")  # fmt: skip

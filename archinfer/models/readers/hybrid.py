@@ -94,10 +94,7 @@ _NEMOTRON_NAMES = {"linear_attention": "mamba", "full_attention": "attention"}
 
 def read_nemotron_h(keys: ConfigKeys) -> common.Reading:
     """One branch a "layer": Mamba-2, attention, experts or a two-matrix feed-forward."""
-    style = Style(
-        matrices=2,
-        defaults={"head_dim": 128, "num_key_value_heads": 8},
-    )
+    style = Style(matrices=2, defaults={"head_dim": 128, "num_key_value_heads": 8})
     keys.only("tie_word_embeddings", False)
     pattern = keys.raw("hybrid_override_pattern")
     names = keys.raw("layers_block_type", "layer_types")

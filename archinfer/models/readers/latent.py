@@ -204,8 +204,7 @@ def read_kimi_linear(keys: ConfigKeys) -> common.Reading:
         raise keys.refuse("key linear_attn_config is missing")
     latent_width = keys.optional("routed_expert_hidden_size")
     attention = replace(
-        _latent_attention(keys, hidden),
-        gate="full" if keys.flag("mla_use_output_gate") else "none",
+        _latent_attention(keys, hidden), gate="full" if keys.flag("mla_use_output_gate") else "none"
     )
     keys.ignore("mla_use_nope", "attn_res_block_size")
     notes: tuple[str, ...] = ()
