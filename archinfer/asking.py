@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from archinfer import units
-from archinfer.errors import InputError, UnitError, shorten
+from archinfer.errors import InputError, UnitError, foreign_digit, shorten
 
 Quantity: TypeAlias = float | str
 """A number in SI units, or a text such as "2T", "128k", "23 kW"."""
@@ -29,10 +29,9 @@ VOCABULARY_MOST: Final = 2**28
 LAYERS_MOST: Final = 10_000
 """Most layers of a model whose depth is given."""
 
-SPEED_MOST: Final = 1e9
-"""Most tokens/s of a speed that is asked for or was observed."""
-
-SPEED: Final[dict[str, Any]] = {"dimension": "tokens_per_s", "form": "number", "most": SPEED_MOST}
+SPEED: Final[dict[str, Any]] = {
+    "dimension": "tokens_per_s", "form": "number", "most": units.SPEED_MOST,
+}  # fmt: skip
 """What every speed has in common."""
 
 SPARSITY_MOST: Final = 1e6
@@ -121,6 +120,33 @@ class Ask:
     def count(self, name: str, value: Any) -> int:
         """A whole number within the bounds."""
         return int(self.number(name, value))
+
+    def integer(self, name: str, text: str) -> int:
+        """A whole number in digits alone, within the bounds."""
+        short = text.strip()
+        found = int(short) if short.isascii() and short.isdigit() and len(short) < 25 else -1
+        if not self.least <= found <= self.most:
+            wanted = f"a whole number between {self.least:g} and {self.most:,}"
+            said = f"{shorten(text)}{foreign_digit(text)}"
+            raise InputError(f"{name}: expected {wanted}, found {said}")
+        return found
+
+    def early(self, name: str, given: Any) -> Any:
+        """The value of an option as it goes on; what cannot be is refused before any work.
+
+        What stands after an @, and one of several values with commas, is read by the command.
+        """
+        if self.form == "integer":
+            return self.integer(name, given)
+        for one in given if isinstance(given, list) else [given]:
+            if isinstance(one, str) and not {"@", ","} & {*one}:
+                if self.form in ("number", "several"):
+                    self.number(name, one)
+                elif name == "speculation":
+                    _ends(name, one, self.dimension, self.least)
+                elif self.form == "range":
+                    self.range(name, one)
+        return given
 
     def range(self, name: str, value: Any) -> Range:
         """Both ends of a range, or one value for both; None: `OPEN`.

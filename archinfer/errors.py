@@ -104,6 +104,16 @@ def closest(name: str, known: Iterable[str], most: int) -> Sequence[str]:
     return [lowered[k] for k in found]
 
 
+def foreign_digit(text: object) -> str:
+    """What to say of the first digit in `text` that is none of 0 to 9; "" where there is none.
+
+    >>> foreign_digit("8\uff18"), foreign_digit("88")
+    ("; '\uff18' is no digit from 0 to 9", '')
+    """
+    found = next((c for c in str(text) if c.isdigit() and not c.isascii()), None)
+    return "" if found is None else f"; {found!r} is no digit from 0 to 9"
+
+
 def either(names: Sequence[str]) -> str:
     """'a', 'b' or 'c'."""
     *others, last = map(repr, names)

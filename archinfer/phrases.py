@@ -68,7 +68,7 @@ RELAXATIONS = {
 CHANGES = {
     "weights": "{weights} weights",
     "context": "half the context ({tokens:,} tokens)",
-    "kv": "fp8 KV cache",
+    "kv": "{kv} KV cache",
     "users": "half the users ({users:,})",
     "link latency": "half the latency from {node} to {node}",
     "clock": "10 % more clock",

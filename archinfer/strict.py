@@ -12,7 +12,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from archinfer import units
 from archinfer.asking import Ask
-from archinfer.errors import FileError, InputError, UnitError, nearest
+from archinfer.errors import FileError, InputError, UnitError, foreign_digit, nearest
 from archinfer.files import Document, Location, show
 
 NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9.-]*$"
@@ -167,6 +167,7 @@ def _fault_message(model: type[BaseModel], place: Location, fault: dict[str, Any
     else:
         wanted = fault["msg"].replace("Input should be", "expected")
     found = f"found {show(fault['input'])}, "
+    wanted += foreign_digit(fault["input"]) if isinstance(fault["input"], str) else ""
     return f"key {show(key)}: {found}{wanted}" if key else f"{found}{wanted}"
 
 

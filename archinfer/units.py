@@ -21,7 +21,7 @@ import re
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from archinfer.errors import UnitError, shorten
+from archinfer.errors import UnitError, foreign_digit, shorten
 
 _SMALL: Final = {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "m": 1e-3, "": 1.0}
 _LARGE: Final = {
@@ -33,6 +33,10 @@ _COUNT: Final = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T":
 
 def _units(prefixes: dict[str, float], *names: str, scale: float = 1.0) -> dict[str, float]:
     return {prefix + name: factor * scale for prefix, factor in prefixes.items() for name in names}
+
+
+SPEED_MOST: Final = 1e9
+"""Most tokens/s of a user, of a prompt or of all users that a question or a file names."""
 
 
 class Dimension(NamedTuple):
@@ -108,7 +112,7 @@ DIMENSIONS: Final[dict[str, Dimension]] = {
     "tokens_per_s": Dimension(
         "a speed in tokens per second", ("750", "1.8k tokens/s"),
         _units(_COUNT, "", "tokens/s", "token/s", "tok/s"),
-        ((1.0, " tokens/s"), (1e6, "M tokens/s")), (1e-6, 1e15), "tokens/s",
+        ((1.0, " tokens/s"), (1e6, "M tokens/s")), (1e-6, SPEED_MOST), "tokens/s",
     ),
     "bits": Dimension(
         "a number of bits", ("4.5 bits", "8"),
@@ -263,6 +267,7 @@ def _parse(text: str | float, dimension: str) -> tuple[float, str]:
     match = _NUMBER.match(body[1:].lstrip() if currency else body)
     if match is None:
         found = "a negative number" if body.startswith("-") else f"not {kind.noun}"
+        found += foreign_digit(body)
         raise UnitError(f"{shorten(raw)} is {found}; {_examples(kind)}")
     unit = "".join(match.string[match.end() :].split())
     if currency and "USD" not in unit:
@@ -287,6 +292,9 @@ def _wrong_unit(unit: str, kind: Dimension) -> str:
         return f"a number without a unit is not {kind.noun}"
     if unit.startswith(":"):
         return f"{shorten(unit)} makes it a range, and one number is expected here"
+    strange = foreign_digit(unit)
+    if strange:
+        return strange.removeprefix("; ")
     same = [u for u in kind.units if u.lower() == unit.lower()]
     if same:
         hint = f" (units are case-sensitive: did you mean {same[0]!r}?)"

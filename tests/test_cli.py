@@ -16,8 +16,11 @@ import pytest
 import yaml
 
 from archinfer import files
+from archinfer.api.evidence import NAMED
 from archinfer.cli import main as cli
 from archinfer.errors import InputError, MeasurementError
+from archinfer.inference.evidence import KINDS
+from archinfer.question import options
 from tests.cli import call, run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -445,3 +448,74 @@ def test_a_model_in_a_folder_of_strange_letters_is_printed_on_one_line(
     found = run(capsys, *words, str(path), *machine)
     assert found.code == 0 and "\x1b" not in found.out
     assert "a\\n\\x1b[31mb" in "".join(found.out.split())
+
+
+OWN = {"solve": [], "predict": ["llama-3.1-8b"], "compare": ["llama-3.1-8b"],
+       "pareto": ["llama-3.1-8b"], "fit": [], "validate": [], "calibrate": []}  # fmt: skip
+"""What a command needs beside its options."""
+
+VALUES = [
+    (command, name)
+    for command in OWN
+    for name, (ask, _) in options(command).items()
+    if ask.form not in ("flag", "switch")
+]
+
+
+@pytest.mark.parametrize("wrong", ["?", ""])
+@pytest.mark.parametrize(("command", "name"), VALUES)
+def test_a_message_about_a_value_begins_with_its_option(
+    command: str, name: str, wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    option = f"--{name.replace('_', '-')}"
+    if name == "save" and wrong == "?":
+        pytest.skip("a file may be called so")
+    own = [] if name in ("total", "active", "layers") else OWN[command]
+    done = run(capsys, command, *own, option, wrong)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"error: {option}: ") and done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["--nodes", "8８"], ["--nodes", "８"], ["--total", "2:８T"], ["--seed", "8８"],
+        ["--mapping", "tp=８"], ["--claim", "total=2８T"], ["--set", "link.latency=８us"],
+        ["--observed", "750@８k"], ["--context", "١k"],
+    ],
+)  # fmt: skip
+def test_a_digit_of_another_script_is_pointed_at(
+    asked: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = run(capsys, "solve", *asked)
+    digit = next(c for c in asked[1] if c.isdigit() and not c.isascii())
+    assert done.code == 2 and f"{digit!r} is no digit from 0 to 9" in done.err
+
+
+def test_every_speed_has_the_same_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    speeds = [
+        (command, name)
+        for command in OWN
+        for name, (ask, _) in options(command).items()
+        if ask.dimension == "tokens_per_s"
+    ]
+    assert len(speeds) > 5
+    for command, name in speeds:
+        done = run(capsys, command, *OWN[command], f"--{name.replace('_', '-')}", "1.1e9")
+        assert "expected at most 1,000,000,000 tokens/s, found '1.1e9'" in done.err
+
+
+def test_wrong_values_are_refused_before_anything_heavy_is_loaded() -> None:
+    code = (
+        "import sys; sys.argv = ['archinfer', 'solve', '--nodes', 'x']\n"
+        "from archinfer.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "assert 'numpy' not in sys.modules"
+    )
+    assert python("-c", code).returncode == 0
+
+
+def test_the_example_of_evidence_names_every_kind() -> None:
+    text = (ROOT / "archinfer" / "data" / "evidence-example.yaml").read_text(encoding="utf-8")
+    told = text.partition("Kinds: ")[2].partition(".")[0].replace("#", "")
+    assert [kind.strip() for kind in told.split(",")] == [*KINDS, *NAMED]

@@ -31,7 +31,7 @@ from archinfer.physics.deployment import Deployment
 from archinfer.report import calibrate as measured
 from archinfer.report import solve as told
 from archinfer.report import validation as published_speeds
-from archinfer.report.ends import plain_name
+from archinfer.report.ends import identified_words, plain_name
 from archinfer.report.html import to_page
 from archinfer.report.markup import VOID, Markup, el, join
 from archinfer.report.predict import document
@@ -224,8 +224,12 @@ def test_observed_page_says_what_is_not_identified() -> None:
         if not m.given:
             assert bits in shown
     assert "nearly as asked" in shown
-    verdicts = {m.identified for m in found.posterior.marginals.values() if not m.given}
-    assert ("not identified" in shown) >= (False in verdicts)
+    for m in found.posterior.marginals.values():
+        if not m.given:
+            assert ("pinned within" in identified_words(m)) == (m.p95 / m.p05 < 2.0)
+            assert ("narrowed within" in identified_words(m)) == (2.0 <= m.p95 / m.p05 < 5.0)
+            assert identified_words(m).endswith("by the prior") == (not m.identified)
+            assert identified_words(m) in shown
     assert "given by you" in shown
     assert "Which fact would narrow it" in shown
     assert "Reproduce" not in shown
@@ -246,7 +250,7 @@ def test_a_target_page_opens_with_the_answer() -> None:
     assert (total.by, compact(total.value)) == ("capacity", "6.26T")
     assert told["At most"].startswith("6.26T total (capacity), or ")
     assert told["At most"].endswith("or 126 layers (depth)")
-    assert told["The speed hardly tells"] == "total (0 % if doubled)"
+    assert told["The speed hardly tells"] == "total (x 2: same speed)"
     p05, _, p95 = found.architectures[0].speed
     assert f"speeds within x {(p95 / p05 / 3.0) ** 0.5:.2g} (90 %)" in told["How sure"]
 
@@ -474,7 +478,7 @@ def test_browser_shows_it_without_errors_requests_or_overflow(
         assert seen == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate(OVERFLOWING) == []
-        for picture in page.query_selector_all("svg.chart"):
+        for picture in page.query_selector_all("svg.chart:visible"):
             box = picture.bounding_box()
             assert box["width"] > 150
             assert box["height"] > 60
@@ -488,6 +492,7 @@ def test_browser_shows_it_without_errors_requests_or_overflow(
 CROWDED = """
 () => [...document.querySelectorAll("svg.chart")].flatMap((svg) => {
   const whole = svg.getBoundingClientRect();
+  if (!whole.width) return [];
   const grain = whole.width / svg.viewBox.baseVal.width;
   const words = [...svg.querySelectorAll("text")].map((e) => [e, e.getBoundingClientRect()]);
   const within = (b) => b.left >= whole.left - 1 && b.right <= whole.right + 1
@@ -499,6 +504,14 @@ CROWDED = """
   ).map(([other]) => one.textContent + " on " + other.textContent));
   return [...lost, ...hits];
 })
+"""
+
+# Pixels of the smallest letters in pictures.
+LETTERS = """
+() => Math.min(...[...document.querySelectorAll("svg.chart text")].map((e) => {
+  const svg = e.closest("svg"), width = svg.getBoundingClientRect().width;
+  return width ? e.getAttribute("font-size") * width / svg.viewBox.baseVal.width : 99;
+}))
 """
 
 # Cells of tables whose words are cut off; on a phone each value has its heading before it.
@@ -522,7 +535,8 @@ def test_browser_shows_pictures_whole_in_light_and_dark(
         assert page.evaluate(OVERFLOWING) == []
         assert page.evaluate(CROWDED) == []
         assert page.evaluate(CUT) == []
-        for picture in page.query_selector_all("svg.chart"):
+        assert page.evaluate(LETTERS) >= 10.0
+        for picture in page.query_selector_all("svg.chart:visible"):
             box = picture.bounding_box()
             assert box["x"] >= 0 and box["x"] + box["width"] <= width
             grounds.add((scheme, picture.evaluate("(e) => getComputedStyle(e).backgroundColor")))

@@ -107,7 +107,7 @@ def test_software_of_an_observed_speed(capsys: pytest.CaptureFixture[str]) -> No
     wrong = run(capsys, *asked, "--software", "tilrt")
     assert (wrong.code, wrong.out) == (2, "")
     (line,) = wrong.err.strip().splitlines()
-    assert line.startswith("error: unknown software 'tilrt'; did you mean 'tilert'?")
+    assert line.startswith("error: --software: unknown software 'tilrt'; did you mean 'tilert'?")
 
 
 def test_an_open_low_end_of_speculation_is_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,7 +152,7 @@ def test_a_calibration_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[st
         "bandwidth_fraction: 0.5, model_error: 0.1, source: made up}\n"
     )
     options = ["solve", *QUICK, "--calibration", str(measured)]
-    assert f"measured figures of {measured}" in "".join(run(capsys, *options).out.split("\n"))
+    assert f"measured figures of {measured}" in flat(run(capsys, *options).out)
     document = json.loads(run(capsys, *options, "--format", "json").out)
     assert document["question"]["calibration"] == str(measured)
 

@@ -192,7 +192,7 @@ def test_posterior_panels_say_what_is_identified(observed: Answer) -> None:
     small = solve_chart(observed).rows[1]
     assert len(small) == 4
     for panel, m in zip(small, observed.posterior.marginals.values(), strict=True):
-        verdict = "not identified" if not m.identified else "within x"
+        verdict = "within x" if m.identified else "by the prior"
         if m.given:
             verdict = "as asked" if "nodes" in panel.x.label else "given by you"
         assert verdict in panel.title

@@ -76,8 +76,7 @@ def test_which_speculation_the_probabilities_take_is_said() -> None:
     question = law.question
     ranged = replace(law, posterior=infer(question, law=None, samples=2048, target_ess=300))
     said = {
-        "law": "1 to 3 accepted tokens a pass in the region, the profile's fitted law of "
-        "speculation in the probabilities;",
+        "law": "1 to 3 accepted tokens a pass in the region, the fitted law in the probabilities;",
         "range": "1 to 3 accepted tokens a pass in the region and in the probabilities;",
     }
     for name, other, given in (("law", "range", law), ("range", "law", ranged)):

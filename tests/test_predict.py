@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archinfer import catalogue
+from archinfer import predict as named
 from archinfer.cli import main as cli
 from archinfer.forward.depths import plausible_layers, predict_depths
 from archinfer.forward.evaluate import even_mapping
@@ -601,7 +602,8 @@ def test_a_context_beyond_the_models_is_said() -> None:
             "--set: model_error is set twice, to '1' and to '2'",
         ),
         (["--total", "8B", "--layers", "0"], "--layers"),
-        (["--total", "1B", "--active", "1k"], "--layers"),
+        (["--total", "1B", "--active", "1k"], "--active: no habit of design"),
+        (["--total", "1"], "--total: no habit of design"),
         (["--total", "8B", "--attention", "mlq"], "mla"),
     ],
 )
@@ -648,3 +650,28 @@ def test_a_sweep_in_blocks_equals_one_piece(monkeypatch: pytest.MonkeyPatch) -> 
         assert np.array_equal(one, other, equal_nan=True)
     assert np.array_equal(whole.memory.total, cut.memory.total)
     assert np.array_equal(whole.min_nodes, cut.min_nodes)
+
+
+@pytest.mark.parametrize(("machine", "layout"), [("h100-sxm", "tp=4"), ("b200", "tp=8,pp=2")])
+def test_advice_keeps_a_mapping_that_was_asked_for(machine: str, layout: str) -> None:
+    found = named("kimi-k2", machine, mapping=layout)
+    (half,) = (c for c in found.changes if c.name == "context")
+    asked = {"mapping": layout, "nodes": int(found.nodes), "context": 4000, "changes": False}
+    again = named("kimi-k2", machine, **asked)
+    assert half.fits == again.fits
+    if again.fits:
+        assert half.tokens_per_s == pytest.approx(1.0 / float(again.time.total))
+
+
+@pytest.mark.parametrize(
+    ("machine", "formats"),
+    [("amd-epyc-9754", {"int8", "int4"}), ("a100-80gb", {"int8", "int4"}),
+     ("h100-sxm", {"fp8", "int4"}), ("b200", {"fp8", "nvfp4"})],
+)  # fmt: skip
+def test_advice_names_formats_that_the_machine_computes_or_widens(
+    machine: str, formats: set[str]
+) -> None:
+    found = named("llama-3.1-8b", machine)
+    assert {c.name for c in found.changes} & {"fp8", "int8", "int4", "nvfp4"} == formats
+    (cache,) = (c.text for c in found.changes if c.name == "kv")
+    assert cache.split()[0] in formats

@@ -11,7 +11,8 @@ pytestmark = pytest.mark.usefixtures("few_draws")
 
 TABLES: dict[tuple[str, ...], tuple[str, ...]] = {
     ("predict", "kimi-k2", "gpt-oss-120b", "--hardware", "wse-3"): ("model", "tokens/s"),
-    ("predict", "gpt-oss-120b", "--hardware", "b200", "--users", "1,8"): ("context", "tokens/s"),
+    ("predict", "kimi-k2", "--hardware", "b200", "--context", "8k,32k,128k", "--users", "1,8,32"):
+        ("context", "tokens/s"),
     ("compare", "gpt-oss-120b", "--hardware", "wse-3,gb200-nvl72,b200"): ("hardware", "tokens/s"),
     ("compare", "gpt-oss-120b", "--hardware", "wse-3,b200", "--target", "100"): ("$/M", "tokens/s"),
     ("models", "list"): ("name", "total"),
@@ -19,7 +20,7 @@ TABLES: dict[tuple[str, ...], tuple[str, ...]] = {
     ("solve", "--hardware", "wse-3", "--nodes", "88"): ("total", "active", "tokens/s"),
     ("models", "show", "kimi-k2"): (),
     ("predict", "kimi-k2", "--hardware", "wse-3", "--explain"): ("time",),
-}
+}  # fmt: skip
 """Commands, and words that stand in the headings of their tables."""
 
 PROSE = re.compile(r"[^;]+; [^;]+ [\d,.]+;.*; ")
@@ -40,6 +41,7 @@ def test_tables_hold(
         monkeypatch.setenv("COLUMNS", str(columns))
         out = run(capsys, *command).out
         lines = out.splitlines()
+        assert not [line for line in lines if line.endswith(" ")]
         # One line a fact, for programs, is left as it is.
         wide = {line for line in lines if len(line) > columns}
         assert not wide or (command[0] == "validate" and all(": " in line for line in wide))
@@ -50,6 +52,13 @@ def test_tables_hold(
         for heading in TABLES[command]:
             assert any(heading in re.split(r"\s+", line) for line in lines), (columns, heading)
         assert not [line for line in lines if PROSE.match(line) and "tokens/s 5" in line]
+
+
+def test_headings_of_the_catalogue_stand_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(capsys, "models", "list").out.startswith("name ")
 
 
 def test_an_emitted_config_is_called_by_its_name(

@@ -83,7 +83,8 @@ def naming(name: str) -> Iterator[None]:
         yield
     except InputError as error:
         said = str(error)
-        if not said.startswith(name) and not isinstance(error, FileError):
+        named = said.startswith(name) or said.partition(":")[0] in ASKS
+        if not named and not isinstance(error, FileError):
             error.args = (f"{name}: {said}", *error.args[1:])
         raise
 

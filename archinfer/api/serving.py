@@ -146,7 +146,9 @@ def served(profile: Hardware, nodes: Quantity | None, asked: Mapping[str, Any]) 
     low, high = read_speculation(gained, drafts)
     if law is not None:
         low, high = profile.accepted_low, profile.accepted_high
-    softwares = profile.softwares(asked.get("software"))
+    with naming("software"):
+        softwares = profile.softwares(asked.get("software"))
+    family_rules(asked)
     mapping = asked["mapping"]
     placement = mapping if isinstance(mapping, Placement) else _placement(profile, asked)
     layout = mapping if isinstance(mapping, Layout) else None
@@ -308,9 +310,10 @@ def depths_of(asked: Mapping[str, Any], active: float, rules: FamilyRules) -> Fl
     if asked["layers"] is None:
         depths = plausible_layers(active, rules)
         if not len(depths):
+            name = "total" if asked["active"] is None else "active"
             raise InputError(
-                f"layers: no habit of design says how many a model with {compact(active)} active "
-                "parameters has; expected a number of them"
+                f"{name}: no habit of design says how many layers a model with {compact(active)} "
+                "active parameters has; expected more, or layers beside it"
             )
         return depths
     low, high = span("layers", asked)

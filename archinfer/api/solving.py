@@ -30,9 +30,9 @@ from archinfer.inference.claim import examine
 from archinfer.inference.comparison import Comparison, compare_with
 from archinfer.inference.infer import infer as infer_from
 from archinfer.inference.posterior import Posterior
-from archinfer.models.formats import weight_format, weight_formats
+from archinfer.models.formats import kv_format, weight_format, weight_formats
 from archinfer.models.named import read_model
-from archinfer.models.solver_family import ATTENTION_KINDS, FamilyRules, Habits
+from archinfer.models.solver_family import ATTENTION_KINDS, FamilyRules, Habits, attention_rule
 from archinfer.physics.economy import node_dollars_per_hour
 from archinfer.physics.mapping import Layout, read_layout
 from archinfer.question import ASKS, FOUNDING
@@ -193,6 +193,8 @@ def _question(
     if asked["physics_only"] and sparsity is not None:
         raise InputError("sparsity is a habit of design: it does not go with physics_only")
     profile, overrides = machine(hardware, asked["set"])
+    with naming("software"):
+        profile.softwares(asked["software"])
     total, active = span("total", asked), span("active", asked)
     check_active(active[0], total[1])
     habits = None if asked["physics_only"] else Habits()
@@ -259,6 +261,8 @@ def _nodes(
 
 def family_rules(asked: Mapping[str, Any]) -> FamilyRules:
     """The rules by which models of the family follow from their totals."""
+    with naming("attention"):
+        attention_rule("gqa" if asked["attention"] is None else asked["attention"])
     rules = FamilyRules(attention=asked["attention"] or "gqa", tied=asked["tied"])
     return replace(rules, vocab_size=number("vocabulary", asked, rules.vocab_size))
 
@@ -392,4 +396,5 @@ def _numbers(profile: Hardware, asked: Mapping[str, Any]) -> dict[str, Any]:
     own = profile.decoder_formats
     if own and all(said[n] == usual[n][1].default for n in said):
         return {"weights": own, "kv": own[0]}
-    return {"weights": formats(said["weights"]), "kv": said["kv"]}
+    with naming("kv"):
+        return {"weights": formats(said["weights"]), "kv": kv_format(said["kv"]).name}

@@ -11,12 +11,7 @@ from archinfer.fitting import observations as rows_of
 from archinfer.fitting.inverse import validate_inverse
 from archinfer.fitting.prior import fit_prior
 from archinfer.fitting.transfer import transfer
-from archinfer.fitting.validation import (
-    Validation,
-    inverse_cases,
-    leave_one_out,
-    predict_rows,
-)
+from archinfer.fitting.validation import Validation, inverse_cases, leave_one_out, predict_rows
 from archinfer.hardware.profile import Hardware
 
 

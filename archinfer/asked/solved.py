@@ -31,8 +31,7 @@ class Asked(Common, Sure, total=False):
     prefill: Annotated[
         Quantity | None,
         Ask(
-            dimension="tokens_per_s",
-            form="number",
+            **SPEED,
             metavar="SPEED[@PROMPT]",
             solve="Tokens of a prompt read a second, as 9000@32k.",
         ),
@@ -85,12 +84,7 @@ class Asked(Common, Sure, total=False):
     ]
     physics_only: Annotated[bool, Ask(form="flag", solve=Use("Leave out habits of design.", False))]
     throughput: Annotated[
-        Quantity | None,
-        Ask(
-            dimension="tokens_per_s",
-            form="number",
-            solve="Tokens/s over all users that must be reached.",
-        ),
+        Quantity | None, Ask(**SPEED, solve="Tokens/s over all users that must be reached.")
     ]
     max_power: Annotated[
         Quantity | None, Ask(dimension="watts", form="number", solve="Most power, as 2 MW.")

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +28,7 @@ from archinfer.checks.schema import (
     SpeedBound,
     Totals,
     read_check_file,
-)
+)  # fmt: skip
 from archinfer.errors import FileError, InputError
 from archinfer.files import Document, Location
 from archinfer.forward.prediction import Prediction
@@ -47,12 +46,7 @@ from archinfer.words import counted
 
 
 def check(paths: Iterable[str | os.PathLike[str]], evaluate: bool = True) -> Report:
-    """Every check of several files; a wrong file does not stop the others.
-
-    Args:
-        paths: check files.
-        evaluate: False: only read the files.
-    """
+    """Every check of several files, or only reading them; a wrong file does not stop the others."""
     results: list[Result] = []
     errors: list[Remark] = []
     warnings: list[Remark] = []
@@ -70,19 +64,14 @@ def check(paths: Iterable[str | os.PathLike[str]], evaluate: bool = True) -> Rep
 
 
 def run_file(path: str | os.PathLike[str]) -> Report:
-    """Every check of one file, in its order.
-
-    Raises:
-        FileError: the file is wrong, or names a model or a profile that cannot be used.
-    """
+    """Every check of one file, in its order; raises FileError where it is wrong."""
     file, document = read_check_file(path)
     runner = _Runner(document)
     results = [r for i, check in enumerate(file.checks) for r in runner.results(check, i)]
     return Report(tuple(results), warnings=tuple(dict.fromkeys(runner.warnings)))
 
 
-@dataclass(frozen=True)
-class _Finding:
+class _Finding(NamedTuple):
     passed: bool
     message: str
     margin: float | None
@@ -101,15 +90,7 @@ class _Runner:
         """The results of one check, one by expectation, in the order of the file."""
         place: Location = ("checks", index)
         found = [
-            Result(
-                name=check.name,
-                expectation=key,
-                file=self.document.path,
-                line=self.document.line_of(where),
-                passed=finding.passed,
-                message=finding.message,
-                margin=finding.margin,
-            )
+            Result(check.name, key, self.document.path, self.document.line_of(where), *finding)
             for key, where, finding in self._findings(check, place)
         ]
         return sorted(found, key=lambda r: r.line)
@@ -129,11 +110,8 @@ class _Runner:
             if expected is not None:
                 yield key, (*place, "expect", key), test(subject, expected)
         if check.expect is not None and check.expect.claim is not None:
-            yield (
-                "claim",
-                (*place, "expect", "claim"),
-                self._claim(check, check.expect.claim, place),
-            )
+            found = self._claim(check, check.expect.claim, place)
+            yield "claim", (*place, "expect", "claim"), found
 
     def _claim(self, check: Check, bound: ClaimBound, place: Location) -> _Finding:
         """Whether a claim is as likely as expected; means what `solve --claim` means."""
@@ -253,10 +231,8 @@ def _nodes(model: Prediction, bound: NodesBound) -> _Finding:
 
 def _memory(model: Prediction, bound: MemoryBound) -> _Finding:
     taken = float(model.memory.total)
-    message = (
-        f"{format_quantity(taken, 'bytes')}, "
-        f"expected at most {format_quantity(bound.at_most, 'bytes')}"
-    )
+    found, most = (format_quantity(value, "bytes") for value in (taken, bound.at_most))
+    message = f"{found}, expected at most {most}"
     return _Finding(taken <= bound.at_most, message, 1.0 - taken / bound.at_most)
 
 

@@ -277,11 +277,7 @@ class CheckFile(StrictModel):
 
 
 def read_check_file(path: str | os.PathLike[str]) -> tuple[CheckFile, Document]:
-    """A check file, with the document that knows the line of each key.
-
-    Raises:
-        FileError: with line, key, found and expected.
-    """
+    """A check file, with the document that knows the line of each key; or FileError."""
     document = files.load(path)
     file = strict.validate(document, CheckFile)
     first: dict[str, int] = {}

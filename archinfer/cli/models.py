@@ -6,12 +6,10 @@ from typing import Annotated
 
 import typer
 
-from archinfer.cli.output import Answer, Format, warn
+from archinfer.cli.output import Answer, Format, FormatOption, warn
 from archinfer.cli.output import show as show_answer
 
 app = typer.Typer(no_args_is_help=True, help="List open models and show exact counts.")
-
-FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
 
 
 @app.command("list")
@@ -56,13 +54,15 @@ def show(
     output: FormatOption = Format.table,
 ) -> None:
     """Show a model's exact parameters by component, its KV cache and its layers."""
+    from archinfer.api.arguments import naming
     from archinfer.models.described import described
     from archinfer.models.formats import weight_format
     from archinfer.models.named import read_model
     from archinfer.report.models import figures, show_document
 
     architecture, record = read_model(model)
-    form = None if weights is None else weight_format(weights).name
+    with naming("--weights"):
+        form = None if weights is None else weight_format(weights).name
     facts = described(architecture, record, form).to_dict()
     for message in facts["warnings"]:
         warn(message)

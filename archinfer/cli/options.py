@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import math
 import re
 import sys
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -61,13 +61,20 @@ def with_options(command: str, function: Callable[..., Any]) -> Callable[..., An
     def called(**given: Any) -> None:
         asked = {name: given.pop(name) for name in table}
         form, plot, report = (given.pop(name, None) for name in ("form", "plot", "report"))
+        files = asked | {"emit": given.get("emit"), "plot": plot, "report": report}
         try:
+            for name, (ask, _) in table.items():
+                if asked[name] is not None:
+                    asked[name] = ask.early(name, asked[name])
             check_targets(plot, report)
             answer = function(asked, **given)
             if answer is not None:
                 show(answer, form, plot, report)
-        except FileError:
-            raise
+        except FileError as error:
+            named = [_flag(name) for name, value in files.items() if _names(value, error.path)]
+            if error.line is not None or not named:
+                raise
+            raise InputError(f"{named[0]}: {error}") from None
         except InputError as error:
             raise InputError(_as_options(str(error))) from None
 
@@ -77,25 +84,27 @@ def with_options(command: str, function: Callable[..., Any]) -> Callable[..., An
     return called
 
 
+def _names(value: Any, path: str) -> bool:
+    """Whether an option names a file, or the folder that it is in."""
+    paths = (path, *map(str, PurePath(path).parents))
+    return isinstance(value, str) and any(one in paths for one in value.split(","))
+
+
 def _parameter(name: str, ask: Ask, use: Use) -> inspect.Parameter:
     """One option as typer reads it from a signature."""
-    integer = ask.form == "integer"
-    kind = TYPES.get(ask.form, int if integer else str)
-    if use.default is None and ask.form not in TYPES:
+    kind, default = TYPES.get(ask.form, str), use.default
+    if ask.form == "integer" and default is not None:
+        default = str(default)
+    if default is None and ask.form not in TYPES:
         kind |= None
     flags = map(_flag, (name, *ask.also))
     option = typer.Option(
         *(f"{flag}/--no{flag[1:]}" if ask.form == "switch" else flag for flag in flags),
-        metavar=ask.metavar,
+        metavar="INTEGER" if ask.form == "integer" else ask.metavar,
         help=use.help,
-        min=int(ask.least) if integer else None,
-        max=int(ask.most) if integer and ask.most < math.inf else None,
     )
     return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=use.default,
-        annotation=Annotated[kind, option],
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
     )
 
 

@@ -19,7 +19,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, RootModel, WithJsonSchema, field_validator
 
 from archinfer import files, strict, units
-from archinfer.asking import SPEED_MOST
 from archinfer.errors import FileError, InputError, UnknownNameError, nearest
 from archinfer.files import Document
 from archinfer.fitting import serving
@@ -171,7 +170,7 @@ class Row(BaseModel):
     nodes: _Whole | None = None
     batch: _Positive | None = None
     tokens_per_s: (
-        Annotated[float, Field(gt=0, le=SPEED_MOST, strict=False, allow_inf_nan=False)] | None
+        Annotated[float, Field(gt=0, le=units.SPEED_MOST, strict=False, allow_inf_nan=False)] | None
     ) = None
     time_per_output_token: _Seconds | None = Field(
         None, description="in place of tokens_per_s: the first token left out"

@@ -76,9 +76,8 @@ def _trials(
 ) -> Iterator[tuple[str, str, Hardware, Deployment, float]]:
     """Changes worth trying: name, words, hardware, deployment, tokens gained a pass."""
     hardware = now.hardware
-    deployment = now.deployment.with_(
-        nodes=int(now.nodes), draft_tokens=0, weights=now.weights, mapping=None, layout=None
-    )
+    deployment = now.deployment.with_(nodes=int(now.nodes), draft_tokens=0, weights=now.weights)
+    free = deployment.with_(mapping=None, layout=None)
     used = int(now.nodes_used)
 
     def with_figure(key: str, factor: float, attribute: str) -> Hardware:
@@ -89,7 +88,7 @@ def _trials(
     if now.min_nodes > nodes and np.isfinite(now.min_nodes):
         more = [int(now.min_nodes), MORE_NODES * int(now.min_nodes)]
     for count in dict.fromkeys(more):
-        yield f"{count} nodes", "", hardware, deployment.with_(nodes=count), 1.0
+        yield f"{count} nodes", "", hardware, free.with_(nodes=count), 1.0
     for name in hardware.narrow_formats:
         if weight_format(name).bits < 0.95 * weight_format(now.weights).bits:
             text = CHANGES["weights"].format(weights=name)
@@ -99,7 +98,9 @@ def _trials(
         text = CHANGES["context"].format(tokens=context // 2)
         yield "context", text, hardware, deployment.with_(context_tokens=context // 2), 1.0
         if deployment.kv_bits > 8.0:
-            yield "kv", CHANGES["kv"], hardware, deployment.with_(kv="fp8"), 1.0
+            cache = (*hardware.narrow_formats, "fp8")[0]
+            text = CHANGES["kv"].format(kv=cache)
+            yield "kv", text, hardware, deployment.with_(kv=cache), 1.0
     users = deployment.concurrency
     if users > 1:
         text = CHANGES["users"].format(users=users // 2)
@@ -128,8 +129,8 @@ def _trials(
 def what_would_help(model: Architecture | ModelShape, now: Prediction) -> tuple[Change, ...]:
     """Each change alone, by its gain over `now` without speculation, the best first.
 
-    The mapping is chosen anew each time. Where the model does not fit, the changes after which
-    it does come first.
+    A mapping that was asked for stays, but on more nodes; else it is chosen anew each time. Where
+    the model does not fit, the changes after which it does come first.
 
     Args:
         model: what `now` predicts.

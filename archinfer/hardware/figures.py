@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, get_args, get_type_hints
 
 from archinfer import units
 from archinfer.arrays import Number
-from archinfer.errors import UnitError, UnknownNameError
+from archinfer.errors import UnitError, UnknownNameError, foreign_digit
 from archinfer.record import Record
 
 USUAL_SOFTWARE = "usual"
@@ -64,7 +64,8 @@ class Key:
         try:
             value = units.parse(text, self.dimension)
         except UnitError:
-            raise UnitError(f"expected {units.expected(self.dimension)}") from None
+            wanted = units.expected(self.dimension)
+            raise UnitError(f"expected {wanted}{foreign_digit(text)}") from None
         if value < self.least or (value == self.least and not self.closed):
             bound = units.format_quantity(self.least, self.dimension)
             raise UnitError(f"expected {'at least' if self.closed else 'more than'} {bound}")

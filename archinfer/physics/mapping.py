@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from archinfer.errors import InputError
+from archinfer.errors import InputError, foreign_digit
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import FloatArray, Number
 
@@ -149,6 +149,7 @@ def read_layout(text: str, spatial: bool = False) -> Layout:
         if not number.isascii() or not number.isdigit() or not 1 <= int(number) <= 100_000:
             raise InputError(
                 f"mapping: {key}: expected a whole number between 1 and 100,000, found {number!r}"
+                f"{foreign_digit(number)}"
             )
         values[key] = int(number)
     own = values.get("dp", 1) > 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from archinfer.models.formats import weight_format
 from archinfer.report import document as doc
@@ -21,10 +20,7 @@ COLUMNS = (
     "accepted_tokens_needed", "memory_bytes", "bottleneck",
 )  # fmt: skip
 
-
-def csv_rows(answer: Answer) -> list[list[Any]]:
-    """The architectures in full precision for CSV, headings first."""
-    return doc.flatten((d.to_dict() for d in answer.architectures), COLUMNS)
+csv_rows = doc.rows_of(COLUMNS, lambda answer: answer.architectures)
 
 
 def architectures(answer: Answer) -> Iterator[doc.Block]:

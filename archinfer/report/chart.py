@@ -63,10 +63,10 @@ class Axis:
         return (value - self.low) / (self.high - self.low)
 
 
-def ticks(axis: Axis, most: int = 7) -> list[tuple[float, str]]:
-    """Tick positions within the axis and their words, at most about `most`."""
+def ticks(axis: Axis, most: int = 7, letters: int = 30) -> list[tuple[float, str]]:
+    """Tick positions within the axis and their words, at most about `most` and so long."""
     if axis.categories:
-        return [(float(i), _short(name)) for i, name in enumerate(axis.categories)]
+        return [(float(i), _short(name, letters)) for i, name in enumerate(axis.categories)]
     if not axis.log:
         return _linear(axis, most)
     first, last = math.floor(math.log10(axis.low)), math.ceil(math.log10(axis.high))
@@ -86,7 +86,7 @@ def ticks(axis: Axis, most: int = 7) -> list[tuple[float, str]]:
     return [(v, compact(v)) for v in inside[::stride]]
 
 
-def _short(name: str, most: int = 30) -> str:
+def _short(name: str, most: int) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
@@ -290,14 +290,7 @@ def point_box(across: float, up: float, x: Axis, y: Axis) -> TextBox:
 def first_free(
     tried: Sequence[Note], words: list[TextBox], points: Sequence[TextBox], x: Axis, y: Axis
 ) -> Note | None:
-    """The first note on no word and no point, else the first on no word; None if there is none.
-
-    Args:
-        tried: candidates, the best first.
-        words: places of words that are there; the chosen one's is added.
-        points: places of markers.
-        x, y: axes.
-    """
+    """The first note on no word and no point, else on no word; its place joins `words`."""
     boxes = [(note, note_box(note, x, y)) for note in tried]
     clear = [(n, box) for n, box in boxes if not any(overlap(box, t) for t in words)]
     best = [(n, box) for n, box in clear if not any(overlap(box, p) for p in points)] or clear
@@ -308,23 +301,9 @@ def first_free(
 
 
 def names_that_fit(
-    shown: Sequence[tuple[str, float, float]],
-    x: Axis,
-    y: Axis,
-    notes: Sequence[Note],
-    most: int,
+    shown: Sequence[tuple[str, float, float]], x: Axis, y: Axis, notes: Sequence[Note], most: int
 ) -> list[str]:
-    """Names for at most `most` points, the first ones first, none over another or over a note.
-
-    Args:
-        shown: (name, x, y) of each point.
-        x, y: axes.
-        notes: words that are there already.
-        most: how many names.
-
-    Returns:
-        One text a point, "" where there is no room.
-    """
+    """A text for each (name, x, y): its name where it lies on no other and no note, else ""."""
     width, height, size = WIDTH, _HEIGHT, _SIZE
     taken = [note_box(note, x, y) for note in notes]
     names: list[str] = []

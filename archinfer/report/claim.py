@@ -24,9 +24,7 @@ def tested(claim: Claim) -> doc.Section:
     rows = [_row(part) for part in claim.parts]
     if len(rows) > 1:
         rows.append(("all of it", *_row(claim.all)[1:]))
-    blocks: list[doc.Block] = [
-        doc.Table(TITLE, HEADINGS, rows, "wlrll", doc.ALL, titled=doc.ALL),
-    ]
+    blocks: list[doc.Block] = [doc.Table(TITLE, HEADINGS, rows, "wlrll", doc.ALL, titled=doc.ALL)]
     if any("nodes" in (part.carried_by, part.refuted_by) for part in claim.parts):
         blocks.append(doc.Paragraph(ASSUMED, where=doc.ALL, tight=True))
     if claim.needs is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from archinfer.forward.compare import Entry
 from archinfer.forward.deployments import Pareto
@@ -35,24 +34,13 @@ DROP = ("tp x pp", "on", "kW", "full", "set by", "bottleneck", "ceiling", "nodes
 
 FEWEST = "Nodes: the fewest that hold the model, of GPUs 1, 2, 4, 8 or servers that form a pipeline"
 
-
-def csv_rows(entries: list[Entry]) -> list[list[Any]]:
-    """Rows of full precision for CSV, headings first."""
-    return doc.flatten((e.to_dict() for e in entries), COLUMNS)
+csv_rows = doc.rows_of(COLUMNS)
 
 
 def document(
-    entries: list[Entry],
-    plans: Sequence[Pareto] = (),
-    drawn: Callable[[], Pareto] | None = None,
+    entries: list[Entry], plans: Sequence[Pareto] = (), drawn: Callable[[], Pareto] | None = None
 ) -> doc.Document:
-    """What `archinfer compare` found: a table a model; in Markdown one for all.
-
-    Args:
-        entries: models on machines.
-        plans: of each model what meets a target, where there is one.
-        drawn: what a page draws, of the first model.
-    """
+    """What `archinfer compare` found: a table a model, what meets a target, what `drawn` draws."""
     blocks: list[doc.Block] = [
         doc.Table("", HEADINGS, [_cells(e) for e in entries], ALIGN, doc.MARKDOWN)
     ]

@@ -242,6 +242,13 @@ def cell(entry: Words | Cell) -> Cell:
     return entry if isinstance(entry, Cell) else Cell(entry)
 
 
+def rows_of(
+    columns: Sequence[str], records: Callable[[Any], Iterable[Any]] = iter
+) -> Callable[[Any], list[list[Any]]]:
+    """How an answer becomes rows for CSV in full precision, as `flatten` makes them."""
+    return lambda found: flatten((record.to_dict() for record in records(found)), columns)
+
+
 def flatten(records: Iterable[dict[str, Any]], columns: Sequence[str]) -> list[list[Any]]:
     """Rows of records for CSV, headings first.
 

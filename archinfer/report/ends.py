@@ -59,12 +59,11 @@ def known_words(question: Question, name: str, marginal: Marginal) -> str:
 
 
 def identified_words(marginal: Marginal) -> str:
-    """Whether the evidence identifies a quantity that was not given: how far, and which does."""
-    if not marginal.identified:
-        return "not identified"
+    """How wide a quantity that was not given is left, and what carries that."""
     width = marginal.p95 / marginal.p05
-    how = "pinned" if width < PINNED else "narrowed" if width < NARROWED else "identified"
-    return f"{how} within x {plain_number(width, 2)} by the {marginal.told_by}"
+    carried = f"by the {marginal.told_by if marginal.identified else 'prior'}"
+    how = "pinned " if width < PINNED else "narrowed " if width < NARROWED else ""
+    return f"{how}within x {plain_number(width, 2)} {carried}"
 
 
 CAPTION = "Ranges are exact: each end is where the constraint beside it stops holding"

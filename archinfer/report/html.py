@@ -11,7 +11,7 @@ from importlib.resources import files
 from archinfer.report import document as doc
 from archinfer.report.chart import Panel
 from archinfer.report.markup import Markup, el, join
-from archinfer.report.svg import colour_rules, svg
+from archinfer.report.svg import NARROW, colour_rules, svg
 
 _NARROW = 3
 """Columns that fit a phone."""
@@ -21,12 +21,7 @@ _LONG = 40
 
 
 def to_page(document: doc.Document, command: str = "") -> str:
-    """The document as a whole HTML page.
-
-    Args:
-        document: what to show.
-        command: the command line that makes this page again; "" leaves the part out.
-    """
+    """The document as a whole HTML page, with the command line that makes it again, if given."""
     body = [_blocks(document.blocks, 2)]
     if command:
         made = el("pre", el("code", command), tabindex=0, aria_label="command line")
@@ -119,6 +114,8 @@ def _words(words: doc.Words) -> Markup:
 def _figure(panel: Panel, ident: str, note: str, level: int) -> Markup:
     """A panel with its title above and words below."""
     picture = svg(panel, ident, *((320.0, 230.0) if panel.small else (600.0, 430.0)))
+    if not panel.small:
+        picture = join(picture, svg(panel, f"{ident}n", NARROW, 340.0))
     words = el("figcaption", note or panel.text)
     return el("figure", el(f"h{level}", panel.title), picture, words)
 

@@ -28,11 +28,7 @@ def _caption(text: str) -> str:
 
 
 def validate_chart(found: Validation) -> chart.Chart:
-    """Predicted against published speeds, and the errors beside those of naive baselines.
-
-    Raises:
-        InputError: there is no row.
-    """
+    """Predicted against published speeds, and the errors beside those of naive baselines."""
     if not found.predictions:
         raise InputError("no row was predicted: there is nothing to draw")
     caption = _caption(

@@ -24,7 +24,7 @@ COMPONENTS = {
 }
 
 HEADINGS = (
-    "name", "total", "active", "layers", "hidden", "experts", "kv bytes/token", "weights",
+    "name", "total", "active", "layers", "hidden", "experts", "kv/token", "weights",
     "announced",
 )  # fmt: skip
 
@@ -41,7 +41,7 @@ def list_document(models: Sequence[dict[str, Any]]) -> doc.Document:
             f"{m['layers']}",
             f"{m['hidden_size']}",
             "" if m["experts"] is None else f"{m['experts_per_token']:g} of {m['experts']}",
-            f"{m['kv_bytes_per_token']:,.0f}",
+            format_quantity(m["kv_bytes_per_token"], "bytes"),
             m["weight_format"],
             m["announced_total"] or "",
         )

@@ -102,16 +102,7 @@ def _per_node(
     words: Sequence[chart.Note],
     draws: Sequence[chart.Points],
 ) -> list[chart.Mark]:
-    """Lines of one, two and four layers a node, each named where no other word is.
-
-    Args:
-        x, y: axes.
-        node: what a node is called.
-        asked: nodes.
-        span: least and most feasible layers; the lines begin at the least.
-        words: notes that are there already.
-        draws: markers that no name should cover.
-    """
+    """Lines of 1, 2 and 4 layers a node over a span of layers, named where no word or draw is."""
     marks: list[chart.Mark] = []
     taken = [chart.note_box(n, x, y) for n in words]
     points = [

@@ -38,10 +38,7 @@ BEST = ("", *HEADINGS, "$/M out 5<95 %", "target met")
 FEW = 8
 """Deployments of a front that a terminal shows."""
 
-
-def csv_rows(found: Pareto) -> list[list[Any]]:
-    """Rows of full precision for CSV, headings first."""
-    return doc.flatten((c.to_dict() for c in found.deployments), COLUMNS)
+csv_rows = doc.rows_of(COLUMNS, lambda found: found.deployments)
 
 
 def document(found: Pareto) -> doc.Document:

@@ -23,11 +23,7 @@ _HATCH_INK = "#1a1a1a"
 
 
 def save(chart: Chart, path: str) -> None:
-    """Draw `chart` to `path`; its suffix says how.
-
-    Raises:
-        InputError: the file cannot be written.
-    """
+    """Draw `chart` to `path`, as its suffix says."""
     import matplotlib
 
     made = figure(chart)

@@ -96,11 +96,10 @@ def _found(posterior: Posterior) -> Iterator[doc.Block]:
         lambda: posterior_panels(posterior, legend=False), "posterior", layout="four"
     )
     if not posterior.pieces:
-        yield doc.Items(verdicts(posterior), FACTS_TITLE, doc.ALL)
+        lines = [*verdicts(posterior), *plain_or_speculated(posterior)]
+        yield doc.Items(lines, FACTS_TITLE, doc.ALL)
     for note in notes(posterior):
         yield doc.Paragraph(f"Note: {note}.", where=doc.ALL)
-    for note in plain_or_speculated(posterior):
-        yield doc.Paragraph(f"Note: {note}.", where=FULL)
 
 
 def _rows(posterior: Posterior) -> list[Sequence[str]]:
@@ -112,7 +111,7 @@ def _rows(posterior: Posterior) -> list[Sequence[str]]:
             f"{m.information_bits:.1f}",
             f"{m.nodes_bits:.1f}",
             f"{m.speed_bits:.1f}",
-            "given" if m.given else identified_words(m).replace("the ", ""),
+            "given" if m.given else identified_words(m).replace("within ", "").replace("the ", ""),
         )
         for name, m in posterior.marginals.items()
     ]
@@ -188,7 +187,7 @@ def speculation_text(posterior: Posterior) -> str:
     """Which accepted tokens a pass the probabilities take, beside the region's range."""
     low, high = posterior.question.speculation
     if posterior.law is not None:
-        return "in the region, the profile's fitted law of speculation in the probabilities"
+        return "in the region, the fitted law in the probabilities"
     return "in the region and in the probabilities" if low < high else ""
 
 
@@ -265,9 +264,9 @@ def plain_or_speculated(posterior: Posterior) -> Iterator[str]:
         for mine in (used, ~used)
     ]
     yield (
-        f"the median of active parameters is {compact(middles[0], 2)} with speculation "
-        f"({100.0 * share:.0f} %) and {compact(middles[1], 2)} without; a faster speed makes "
-        "speculation likelier, so the median of both may rise with the speed"
+        "a faster speed may mean speculation, not a smaller model: "
+        f"{compact(middles[0], 2)} active with it ({percent(share)}), "
+        f"{compact(middles[1], 2)} without"
     )
 
 
@@ -275,7 +274,7 @@ def bits_text(posterior: Posterior) -> str:
     """What a bit is here, and why bits do not add up."""
     return (
         "Bits: what the evidence taught about a quantity beyond the prior. One halves what is "
-        "plausible; with less than one a quantity is not identified. The quantities depend on "
+        "plausible; with less than one a width is mostly the prior's. The quantities depend on "
         "each other, so their bits do not add up; about everything at once, speculation, formats "
         f"and users included, the {posterior.told_by} taught {posterior.speed_bits:.1f}."
     )
@@ -299,7 +298,7 @@ def nodes_text(posterior: Posterior) -> str:
 
 
 def verdicts(posterior: Posterior) -> list[str]:
-    """Sentences: what is not identified, and which fact would narrow each quantity most."""
+    """Sentences: how wide each quantity is left, and which fact would narrow each quantity most."""
     lines = []
     for name, m in posterior.marginals.items():
         facts = [n for n in posterior.what_would_narrow if n.quantity == name]

@@ -17,12 +17,7 @@ WHOLE = ("layers", "nodes")
 
 
 def posterior_panels(posterior: Posterior, legend: bool = True) -> tuple[chart.Panel, ...]:
-    """One small panel a quantity.
-
-    Args:
-        posterior: of an observed speed.
-        legend: the first panel says what each mark is, and has room for it.
-    """
+    """One small panel a quantity, the first with a legend and room for it."""
     return tuple(
         _panel(posterior, name, marginal, legend and i == 0)
         for i, (name, marginal) in enumerate(posterior.marginals.items())

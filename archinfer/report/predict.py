@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 from archinfer.forward.prediction import Predictions
 from archinfer.hardware.profile import Hardware
@@ -41,19 +40,11 @@ COLUMNS = (
     "memory_bytes=memory_bytes.total", "memory_fraction", "bottleneck",
 )  # fmt: skip
 
-
-def csv_rows(rows: list[Row]) -> list[list[Any]]:
-    """Rows of full precision for CSV, headings first."""
-    return doc.flatten((row.record.to_dict() for row in rows), COLUMNS)
+csv_rows = doc.rows_of(COLUMNS, lambda rows: [row.record for row in rows])
 
 
 def document(rows: list[Row], overrides: tuple[str, ...] = ()) -> doc.Document:
-    """What `archinfer predict` found.
-
-    Args:
-        rows: one model each, on the same hardware.
-        overrides: figures of the profile set by hand.
-    """
+    """What `archinfer predict` found of models on one machine, with figures set by hand."""
     many = len(rows) > 1
     hardware = rows[0].result.hardware
     assumed = doc.Paragraph(assumptions(rows[0], overrides))

@@ -164,11 +164,7 @@ def panels(rows: Sequence[Row]) -> tuple[chart.Panel, chart.Panel]:
 
 
 def predict_chart(rows: Sequence[Row]) -> chart.Chart:
-    """Speed with its interval, and the time of one token by term.
-
-    Raises:
-        InputError: no model fits.
-    """
+    """Speed with its interval, and time by term; InputError where no model fits."""
     fitting = [row for row in rows if row.result.fits]
     if not fitting:
         raise InputError(f"{rows[0].name} does not fit: {rows[0].result.limit}")

@@ -93,13 +93,7 @@ def config_notes(architecture: Architecture, record: Entry | None) -> Iterator[s
 
 
 def totals_notes(rules: str, asked: Deployment, given: bool | None) -> Iterator[str]:
-    """What was assumed of a model known by its totals.
-
-    Args:
-        rules: of the family, in words.
-        asked: where it runs.
-        given: whether --layers gave the range of layers; None where there is no range.
-    """
+    """What was assumed of a model known by its totals; `given`: whether --layers was the range."""
     yield f"no config: hidden size and experts by the rules of the family, {rules}"
     if given is not None:
         origin = "--layers" if given else "habits of design (--layers narrows them)"
@@ -334,13 +328,7 @@ def _by_depth(depths: DepthRange, where: doc.Where) -> doc.Table:
 
 
 def time_table(title: str, time_s: dict[str, float], where: doc.Where = doc.SHOWN) -> doc.Table:
-    """The time of one pass by term, the longest first.
-
-    Args:
-        title: of the table.
-        time_s: seconds by term, and their "total".
-        where: media that show it.
-    """
+    """The time of one pass by term in seconds, the longest first."""
     total = time_s["total"]
     rows = [
         (

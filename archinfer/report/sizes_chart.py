@@ -170,10 +170,7 @@ def _edge_notes(
 
 
 def _side_notes(
-    corners: tuple[tuple[float, float], ...],
-    left: str,
-    right: str,
-    y: chart.Axis,
+    corners: tuple[tuple[float, float], ...], left: str, right: str, y: chart.Axis
 ) -> list[chart.Note]:
     """Names of the constraints at the two ends of the active parameters, along the edges.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from archinfer.asking import OPEN
 from archinfer.errors import InputError
+from archinfer.hardware.profile import Hardware
 from archinfer.models.solver_family import Habits
 from archinfer.report import document as doc
 from archinfer.report import evidence
@@ -28,7 +29,7 @@ from archinfer.solver.question import Question
 from archinfer.solver.variants import Sensitivity
 from archinfer.units import format_quantity, plain_number
 from archinfer.words import QUANTITIES as NAMES
-from archinfer.words import capital, change, compact, counted, gain, listed, load
+from archinfer.words import capital, change, compact, counted, gain, listed, load, size
 
 PLUS = doc.EXPLAIN | doc.PAGE
 MORE = "--explain adds formats, sensitivity, a map, constraints, sources of figures."
@@ -62,6 +63,7 @@ def assumptions(answer: Answer) -> str:
     drawn = " in the region, unknown in the probabilities" if answer.posterior is not None else ""
     parts = [
         f"{load(q.context_tokens, q.concurrency)}, {q.rules.text}{drawn}",
+        *_usable(q.hardware),
         f"weights {', '.join(q.weights)}",
         f"{q.kv} KV cache",
         gained,
@@ -71,7 +73,7 @@ def assumptions(answer: Answer) -> str:
         if answer.beyond_habits
         else "physics only"
         if q.habits is None
-        else "within habits of design (--physics-only leaves them out)",
+        else "habits of design (--physics-only: none)",
         *(
             f"{name} {_limits(*getattr(q, name))}"
             for name in ("total", "active", "layers")
@@ -81,6 +83,13 @@ def assumptions(answer: Answer) -> str:
         *(f"{change} (set by hand)" for change in q.overrides),
     ]
     return "; ".join(parts) + "."
+
+
+def _usable(hardware: Hardware) -> Iterator[str]:
+    """How much of the memory of a node a model can have, where it is not all of it."""
+    usable, there = float(hardware.usable_bytes), float(hardware.memory_capacity_bytes)
+    if size(usable) != size(there):
+        yield f"{size(usable)} of {size(there)} a {hardware.node} usable"
 
 
 def _software(q: Question) -> Iterator[str]:
@@ -125,11 +134,7 @@ def _limits(low: float, high: float) -> str:
 
 
 def chart(answer: Answer) -> Chart:
-    """Sizes, depth against nodes and, for an observed speed, what it taught.
-
-    Raises:
-        InputError: nothing is feasible, so there is nothing to draw.
-    """
+    """Sizes, depth against nodes and, for an observed speed, what it taught."""
     if not answer.feasible:
         raise InputError("nothing is feasible: there is no region to draw")
     rows: list[tuple[Panel, ...]] = [(sizes_panel(answer), nodes_panel(answer))]
@@ -232,9 +237,13 @@ def _left_open(answer: Answer) -> Iterator[doc.Block]:
 
 
 def _ranges(answer: Answer) -> Iterator[doc.Block]:
+    told = dict(answer.ranges)
+    if told["nodes"].low.by == told["nodes"].high.by:
+        # As asked, or as far as was searched: the headline says it.
+        del told["nodes"]
     rows = [
         (QUANTITIES[name], compact(i.low.value), i.low.by, compact(i.high.value), i.high.by)
-        for name, i in answer.ranges.items()
+        for name, i in told.items()
     ]
     title, headings = (
         f"{_ranges_of(answer)}, and what draws each end",

@@ -38,13 +38,7 @@ def _rows(figures: Sequence[Figure]) -> list[tuple[str, str, str, doc.Cell]]:
 def provenance(
     hardware: Hardware, where: doc.Where, silent: tuple[str, ...] = ()
 ) -> Iterator[doc.Block]:
-    """Every figure with its source: the unsure ones, and on pages the published ones too.
-
-    Args:
-        hardware: whose figures.
-        where: media that show the unsure ones.
-        silent: beginnings of the keys that play no part in the answer.
-    """
+    """Every unsure figure with its source but `silent` ones; on pages the published ones too."""
     figures = hardware.provenance
     unsure = [
         f for f in figures if _unsure(f) and (f.source == BY_HAND or not f.key.startswith(silent))
@@ -74,14 +68,7 @@ def caption(hardware: Hardware) -> str:
 
 
 def uneven_groups(placed: Iterable[tuple[Architecture, float]]) -> list[str]:
-    """What to say of groups of nodes that cannot share the heads of their model evenly.
-
-    Args:
-        placed: models, and how many nodes share each of their layers.
-
-    Returns:
-        One text for each size of such a group.
-    """
+    """One text for each size of groups of nodes that cannot share the heads of a model evenly."""
     heads: dict[int, set[int]] = {}
     for architecture, group in placed:
         heads.setdefault(round(group), set()).update(architecture.uneven_heads(round(group)))

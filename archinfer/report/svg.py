@@ -5,7 +5,8 @@ Colours are classes (`f-blue` fills, `s-blue` strokes); cells carry their own, w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from archinfer.report import chart
@@ -13,6 +14,8 @@ from archinfer.report.markup import Markup, el, join
 
 FONT = 12.0
 NAME_FONT = 11.0
+NARROW = 360.0
+"""Width of a picture for a phone, where a unit is about a pixel."""
 HATCH_STEP = 7
 _HATCHES = {
     "/": "M0,7 L7,0",
@@ -47,6 +50,9 @@ class _Frame:
 
     panel: chart.Panel
     ident: str
+    width: float
+    narrow: bool
+    """drawn for a phone"""
     left: float
     right: float
     top: float
@@ -65,30 +71,27 @@ class _Frame:
 
 
 def svg(panel: chart.Panel, ident: str, width: float = 600.0, height: float = 430.0) -> Markup:
-    """The panel as an SVG element with role, title and description.
-
-    Args:
-        panel: what to draw.
-        ident: prefix of all ids inside, unique in the page.
-        width, height: of the picture, in its own units; it scales.
-    """
+    """The panel as an SVG element of a size in its own units; `ident` begins all ids inside."""
     if panel.y.categories:
         height = min(height, 110.0 + 38.0 * len(panel.y.categories))
-    legend = _legend(panel, ident, width)
-    widest = max(chart.text_width(t, FONT) for _, t in chart.ticks(panel.y))
+    narrow = width <= NARROW and not panel.small
+    legend = _legend(panel, ident, width, narrow)
+    few = 4 if narrow or panel.small else 6
+    rows = chart.ticks(panel.y, few, 14 if narrow else 30)
+    widest = max(chart.text_width(t, FONT) for _, t in rows)
     bar = next((m for m in panel.marks if isinstance(m, chart.Cells)), None)
+    beside = 64.0 if narrow else 108.0
     frame = _Frame(
         panel,
         ident,
+        width,
+        narrow,
         left=widest + (34.0 if panel.y.label else 14.0),
-        right=width - (108.0 if bar else 16.0),
+        right=width - (beside if bar else 16.0),
         top=12.0,
         bottom=height - 46.0,
     )
     inside = el("g", [_mark(frame, m) for m in panel.marks], clip_path=f"url(#{ident}-area)")
-    # Words and names may reach over the edge of the axes.
-    words = [_words(frame, m) for m in panel.marks if isinstance(m, chart.Note)]
-    names = [_names(frame, m) for m in panel.marks if isinstance(m, chart.Points)]
     total = height + legend[1]
     return el(
         "svg",
@@ -96,15 +99,15 @@ def svg(panel: chart.Panel, ident: str, width: float = 600.0, height: float = 43
         el("desc", panel.text, id=f"{ident}-desc"),
         _definitions(frame),
         inside,
-        _axes(frame),
-        names,
-        words,
+        _axes(frame, chart.ticks(panel.x, few), rows),
+        # Words and names may reach over the edge of the axes.
+        _words(frame),
         _colour_bar(frame, bar) if bar else "",
         el("g", legend[0], transform=f"translate(0,{height:.0f})"),
         viewBox=f"0 0 {width:.0f} {total:.0f}",
         role="img",
         aria_labelledby=f"{ident}-title {ident}-desc",
-        class_="chart small" if panel.small else "chart",
+        class_="chart small" if panel.small else "chart narrow" if narrow else "chart",
         xmlns="http://www.w3.org/2000/svg",
     )
 
@@ -143,28 +146,32 @@ def _text(
     return el("text", words, x=x, y=y, text_anchor=anchor, font_size=size, **more)
 
 
-def _axes(frame: _Frame) -> Markup:
+def _axes(
+    frame: _Frame, columns: Sequence[tuple[float, str]], rows: Sequence[tuple[float, str]]
+) -> Markup:
     panel = frame.panel
     edge = f"M{frame.left:.1f},{frame.top:.1f} V{frame.bottom:.1f} H{frame.right:.1f}"
     parts = [_path(edge, "axis")]
-    few = 4 if panel.small else 6
-    for value, word in chart.ticks(panel.x, few):
+    for value, word in columns:
         x = frame.x(value)
         parts.append(_path(f"M{x:.1f},{frame.bottom:.1f} v5", "axis"))
         parts.append(_text(x, frame.bottom + 18.0, word, "middle"))
-    for value, word in chart.ticks(panel.y, few):
+    for value, word in rows:
         y = frame.y(value)
         parts.append(_path(f"M{frame.left:.1f},{y:.1f} h-5", "axis"))
         parts.append(_text(frame.left - 8.0, y + 4.0, word, "end"))
-    middle = (frame.left + frame.right) / 2.0
+    half = chart.text_width(panel.x.label, FONT) / 2.0
+    middle = min((frame.left + frame.right) / 2.0, frame.width - half)
     parts.append(_text(middle, frame.bottom + 38.0, panel.x.label, "middle"))
     if panel.y.label:
         parts.append(_upright(14.0, (frame.top + frame.bottom) / 2.0, panel.y.label))
     return el("g", parts)
 
 
-def _upright(x: float, y: float, words: str, size: float = FONT, **more: str) -> Markup:
-    return _text(x, y, words, "middle", size, transform=f"rotate(-90 {x:.1f} {y:.1f})", **more)
+def _upright(
+    x: float, y: float, words: str, anchor: str = "middle", size: float = FONT, **more: object
+) -> Markup:
+    return _text(x, y, words, anchor, size, transform=f"rotate(-90 {x:.1f} {y:.1f})", **more)
 
 
 def _mark(frame: _Frame, mark: chart.Mark) -> Markup:
@@ -254,16 +261,6 @@ def _points(frame: _Frame, mark: chart.Points) -> Markup:
     return el("g", parts)
 
 
-def _names(frame: _Frame, mark: chart.Points) -> Markup:
-    return join(
-        [
-            _text(frame.x(x) + 6.0, frame.y(y) + 4.0, name, "start", NAME_FONT, class_="halo")
-            for x, y, name in zip(mark.x, mark.y, mark.names, strict=False)
-            if name
-        ]
-    )
-
-
 def _bars(frame: _Frame, mark: chart.Bars) -> Markup:
     parts = []
     for i, at in enumerate(mark.y):
@@ -272,8 +269,11 @@ def _bars(frame: _Frame, mark: chart.Bars) -> Markup:
         box = left, top, max(right - left, 0.0), bottom - top
         parts.append(_bar(frame.ident, mark, i, box))
         if mark.texts:
-            words = mark.texts[i]
-            parts.append(_text(right + 5.0, (top + bottom) / 2.0 + 4.0, words, "start"))
+            words, middle = mark.texts[i], (top + bottom) / 2.0 + 4.0
+            if right + 5.0 + chart.text_width(words, FONT) <= frame.width:
+                parts.append(_text(right + 5.0, middle, words, "start"))
+            else:
+                parts.append(_text(left - 5.0, middle, words, "end"))
     return el("g", parts)
 
 
@@ -285,11 +285,33 @@ def _bar(ident: str, mark: chart.Bars, i: int, box: tuple[float, float, float, f
     return join(plain, _rect(*box, fill=f"url(#{_pattern_id(ident, mark.hatches[i])})"))
 
 
-def _words(frame: _Frame, note: chart.Note) -> Markup:
-    x, y = frame.x(note.x) + note.dx, frame.y(note.y) - note.dy
-    if note.angle:
-        return _upright(x + 4.0, y, note.text, class_="halo")
-    return _text(x, y, note.text, note.anchor, class_="halo")
+def _labels(frame: _Frame) -> Iterator[tuple[float, float, str, str, float, bool]]:
+    """Notes and names of points: place, words, anchor, size, and whether they stand upright."""
+    for m in frame.panel.marks:
+        if isinstance(m, chart.Note):
+            upright = bool(m.angle)
+            x, y = frame.x(m.x) + m.dx + 4.0 * upright, frame.y(m.y) - m.dy
+            yield x, y, m.text, "middle" if upright else m.anchor, FONT, upright
+        elif isinstance(m, chart.Points):
+            for a, b, name in zip(m.x, m.y, m.names, strict=False):
+                yield frame.x(a) + 6.0, frame.y(b) + 4.0, name, "start", NAME_FONT, False
+
+
+def _words(frame: _Frame) -> Iterator[Markup]:
+    """Notes before names; a phone shows, inside of its axes, those that lie on none before."""
+    taken: list[chart.TextBox] = []
+    for x, y, text, anchor, size, upright in sorted(_labels(frame), key=lambda one: -one[4]):
+        long = 0.0 if upright else chart.text_width(text, size)
+        before = long * {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
+        if frame.narrow:
+            x = min(max(x, frame.left + 3.0 + before), frame.right - long + before)
+            half = chart.text_width(text, size) / 2.0 if upright else 0.0
+            box = x - before - 10.0 * upright, y - 10.0 - half, x - before + long, y + 3.0 + half
+            if not text or box[1] < 0.0 or any(chart.overlap(box, other) for other in taken):
+                continue
+            taken.append(box)
+        if text:
+            yield (_upright if upright else _text)(x, y, text, anchor, size, class_="halo")
 
 
 def _colour_bar(frame: _Frame, mark: chart.Cells) -> Markup:
@@ -304,33 +326,40 @@ def _colour_bar(frame: _Frame, mark: chart.Cells) -> Markup:
     for i, word in enumerate(mark.bounds):
         y = frame.bottom - (i + (0.5 if named else 0.0)) * step
         parts.append(_text(left + width + 4.0, y + 4.0, word, "start", NAME_FONT))
+    if frame.narrow:
+        return el("g", parts)
     middle = (frame.top + frame.bottom) / 2.0
     widest = max(chart.text_width(word, NAME_FONT) for word in mark.bounds)
     size = min(NAME_FONT, (frame.bottom - frame.top) / chart.text_width(mark.label, 1.0) * 1.05)
     x = left + width + 1.15 * widest + 20.0
-    parts.append(_upright(x, middle, mark.label, size))
+    parts.append(_upright(x, middle, mark.label, size=size))
     return el("g", parts)
 
 
-def _legend(panel: chart.Panel, ident: str, width: float) -> tuple[list[Markup], float]:
-    """Entries in rows under the axes, and the height that they take."""
-    if not panel.legend:
-        return [], 0.0
+def _legend(
+    panel: chart.Panel, ident: str, width: float, narrow: bool
+) -> tuple[list[Markup], float]:
+    """Entries in rows under the axes, and the height that they take; a phone names colours here."""
     parts: list[Markup] = []
     x, y, line = 12.0, 14.0, 20.0
-    seen = False
     for mark in panel.marks:
-        label = "" if isinstance(mark, chart.Note | chart.Cells) else mark.label
-        if not label:
+        label = "" if isinstance(mark, chart.Note) else mark.label
+        colours = isinstance(mark, chart.Cells)
+        if not label or not (narrow if colours else panel.legend):
             continue
-        seen = True
+        label = f"Colour: {label}" if colours else label
+        letters = int((width - 46.0) / chart.text_width(" ", FONT)) if narrow else 999
+        first, *rest = textwrap.wrap(label, letters)
         need = 34.0 + chart.text_width(label, FONT) + 18.0
         if x + need > width and x > 12.0:
             x, y = 12.0, y + line
         parts.append(_key(mark, ident, x, y))
-        parts.append(_text(x + 34.0, y + 4.0, label, "start"))
+        parts.append(_text(x + 34.0, y + 4.0, first, "start"))
+        for more in rest:
+            y += 16.0
+            parts.append(_text(x + 34.0, y + 4.0, more, "start"))
         x += need
-    return parts, y + line if seen else 0.0
+    return parts, y + line if parts else 0.0
 
 
 def _key(mark: chart.Mark, ident: str, x: float, y: float) -> Markup:

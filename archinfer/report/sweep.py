@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any
 
 from archinfer.report import chart
 from archinfer.report import document as doc
@@ -30,10 +29,7 @@ DROP = (
     "a node", "full", "J/token", "limit", "up to context", "up to users", "$/M out", "nodes",
 )  # fmt: skip
 
-
-def csv_rows(rows: Sequence[Row]) -> list[list[Any]]:
-    """Rows of full precision for CSV, headings first."""
-    return doc.flatten((row.record.to_dict() for row in rows), SWEEP_COLUMNS)
+csv_rows = doc.rows_of(SWEEP_COLUMNS, lambda rows: [row.record for row in rows])
 
 
 def _models(rows: Sequence[Row]) -> list[list[Row]]:

@@ -55,13 +55,18 @@ def _console(width: int | None = None) -> Console:
 
 
 def print_document(document: doc.Document, explain: bool = False) -> None:
-    """The document on standard output.
-
-    Args:
-        document: what to show.
-        explain: with the blocks that stand for --explain.
-    """
+    """The document on standard output, with the blocks that stand for --explain if asked."""
     console = new_console()
+    if console.is_terminal:
+        _print(console, document, explain)
+        return
+    # A file or a pipe gets no blanks at the ends of lines.
+    with console.capture() as captured:
+        _print(console, document, explain)
+    console.file.writelines(f"{line.rstrip(' ')}\n" for line in captured.get().splitlines())
+
+
+def _print(console: Console, document: doc.Document, explain: bool) -> None:
     here = doc.SCREEN | doc.EXPLAIN if explain else doc.SCREEN
     gap = False
     if document.title and document.titled & here:
@@ -211,9 +216,9 @@ def _print_columns(
         )
     for row in zip(*(c.cells for c in columns), strict=True):
         grid.add_row(*row)
-    if room > console.width:
-        console = _console(room)
+    before, console.width = console.width, max(room, console.width)
     console.print(grid)
+    console.width = before
 
 
 def _print_paragraphs(console: Console, columns: Sequence[_Column]) -> None:
@@ -258,13 +263,8 @@ def _map(console: Console, block: doc.TextMap) -> None:
 def map_rows(block: doc.TextMap, letters: Sequence[str], width: int, height: int) -> list[str]:
     """Rows of a map, y on a log axis; earlier letters are drawn over later ones.
 
-    A cell shows whatever lies there at any of its x; where there are more cells than x, a cell
-    shows the nearest.
-
-    Args:
-        block: what to draw; nan in its ends where there is nothing.
-        letters: one character a name.
-        width, height: cells.
+    A cell shows whatever lies there at any of its x (nan: nothing); where there are more cells
+    than x, a cell shows the nearest. One letter a name.
     """
     finite = [v for ends in (*block.high, *block.low) for v in ends if v == v and v > 0]
     low, high = math.log10(min(finite)), math.log10(max(finite))

@@ -32,12 +32,7 @@ READING = (
 
 
 def document(found: Validation, command: str) -> doc.Document:
-    """What `archinfer validate` found.
-
-    Args:
-        found: predictions.
-        command: that writes the Markdown.
-    """
+    """What `archinfer validate` found, and the command that writes the Markdown."""
     counted = f"{len(found.counted)} published speeds. Method: {found.method}."
     numbers = doc.Items(lines(found), where=doc.ALL, bullet="", whole=True)
     blocks: list[doc.Block] = [

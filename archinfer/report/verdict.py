@@ -13,6 +13,7 @@ from archinfer.report.claim import percent
 from archinfer.report.ends import plain_name
 from archinfer.solver.answer import Answer
 from archinfer.solver.drawn import given, reads, speed_spread
+from archinfer.solver.variants import Sensitivity
 from archinfer.units import plain_number
 from archinfer.words import SIZES, change, compact, counted, listed, span
 
@@ -54,9 +55,17 @@ def _target(answer: Answer) -> Iterator[tuple[str, str]]:
     yield "At most", f"{sizes}, or {counted(ends['layers'].value, 'layer')} ({by['layers']})"
     loose = [row for row in answer.sensitivity if not reads(row) and not given(row, answer)]
     if loose:
-        told = [f"{SIZES[row.quantity]} ({change(row.elasticity)} if doubled)" for row in loose]
+        told = [f"{SIZES[row.quantity]} (x 2: {_changed(row)})" for row in loose]
         yield "The speed hardly tells", listed(told)
     yield "How sure", _accuracy(answer)
+
+
+def _changed(row: Sensitivity) -> str:
+    """What doubling a quantity does to the speed."""
+    shown = change(row.elasticity)
+    if shown == change(0.0):
+        return "same speed"
+    return f"{shown[1:]} {'slower' if row.elasticity < 0.0 else 'faster'}"
 
 
 def _largest(answer: Answer) -> str:
@@ -114,14 +123,12 @@ def _observed(answer: Answer, posterior: Posterior) -> Iterator[tuple[str, str]]
 def _told(sizes: dict[str, Marginal], posterior: Posterior, node: str) -> str:
     """Which evidence identifies which quantity."""
     told, bits = f"the {posterior.told_by}", posterior.speed_bits
-    by: dict[str, list[str]] = {f"by the {node}s": [], f"by {told}": [], "not": []}
+    by: dict[str, list[str]] = {f"by the {node}s": [], f"by {told}": [], "little of": []}
     for name, m in sizes.items():
         if not m.given:
             kind = f"by the {node}s" if m.told_by == "nodes" else f"by {told}"
-            by[kind if m.identified else "not"].append(SIZES[name])
+            by[kind if m.identified else "little of"].append(SIZES[name])
     parts = [f"{kind} {listed(names)}" for kind, names in by.items() if names]
-    if len(parts) == 1 and by["not"]:
-        return f"none of {listed(by['not'])} is identified; {told} adds {bits:.1f} bits"
     if not by[f"by {told}"]:
         parts.append(f"{told} adds {bits:.1f} bits")
     return "; ".join(parts)
