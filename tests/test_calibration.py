@@ -738,7 +738,7 @@ def test_a_timed_step_does_the_work_that_the_cost_model_counts() -> None:
 
 
 def test_decode_bandwidth_counts_the_bytes_of_what_is_read() -> None:
-    asked = Settings(quick=True, memory_bytes=4e8, bandwidth_s=0.0)
+    asked = Settings(quick=True, memory_bytes=4e8, seconds=(0.0, 0.0, 0.0))
     shape = bandwidth_config(3e8, quick=True).shape()
     with opened(Bench(), 1e8) as bench:
         found = measure_bandwidth(bench, asked, 1e8)
@@ -763,9 +763,7 @@ def test_the_real_machine_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
         Settings(
             quick=True,
             memory_bytes=4e8,
-            rounds_s=0.0,
-            bandwidth_s=0.0,
-            prompts_s=0.0,
+            seconds=(0.0, 0.0, 0.0),
             points=tuple(points),
         )
     )

@@ -145,12 +145,12 @@ def phases(settings: Settings, blind_cases: int) -> dict[str, float]:
         settings: what to spend.
         blind_cases: models of the blind test that follows; 0: none.
     """
-    rounds_s, bandwidth_s = settings.times_s
+    rounds_s, bandwidth_s, prompts_s = settings.times_s
     takes = {
         BUILDING: BUILD_S,
         TIMING: rounds_s,
         ROUTING: 2.0,
-        PREFILL: settings.prefill_s,
+        PREFILL: prompts_s,
         BANDWIDTH: BUILD_S + bandwidth_s,
     }
     if blind_cases:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,29 +64,15 @@ class Settings:
     """Of weights and of the order of timings."""
     command: str = "archinfer calibrate"
     """How it was called, for provenance."""
-    rounds_s: float | None = None
-    """Seconds for the rounds of shapes; None: as quick or full."""
-    bandwidth_s: float | None = None
-    """Seconds for the decode-bandwidth model; None: as quick or full."""
-    prompts_s: float | None = None
-    """Seconds for prompts and their products; None: as quick or full."""
+    seconds: tuple[float, float, float] | None = None
+    """For rounds of shapes, the decode-bandwidth model, and prompts; None: as quick or full."""
     points: tuple[Point, ...] | None = None
     """Another design."""
 
     @property
-    def prefill_s(self) -> float:
-        """Seconds for prompts."""
-        default = 4.0 if self.quick else 15.0
-        return default if self.prompts_s is None else self.prompts_s
-
-    @property
-    def times_s(self) -> tuple[float, float]:
-        """Seconds for rounds and for the decode-bandwidth model."""
-        default = (9.0, 4.0) if self.quick else (75.0, 20.0)
-        return (
-            default[0] if self.rounds_s is None else self.rounds_s,
-            default[1] if self.bandwidth_s is None else self.bandwidth_s,
-        )
+    def times_s(self) -> tuple[float, float, float]:
+        """Seconds for rounds, for the decode-bandwidth model and for prompts."""
+        return self.seconds or ((9.0, 4.0, 4.0) if self.quick else (75.0, 20.0, 15.0))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -194,10 +181,8 @@ def run_shapes(
     try:
         for _ in range(ATTEMPTS - 1):
             _rounds(bench, timings, shuffled, budget_s, tell)
-            try:
+            with suppress(MeasurementError):
                 return _fitted(timings, design, settings)
-            except MeasurementError:
-                continue
         _rounds(bench, timings, shuffled, budget_s, tell)
         return _fitted(timings, design, settings)
     finally:

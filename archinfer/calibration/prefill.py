@@ -159,7 +159,7 @@ def measure_prefill(bench: Bench, settings: Settings, tell: Progress = silent) -
     prompts: dict[tuple[MoEConfig, int], list[float]] = {key: [] for key in asked}
     products: dict[tuple[int, int, int], list[float]] = {shape: [] for shape in shapes}
     peaks: list[float] = []
-    for _ in rounds(bench, settings.prefill_s, ROUNDS_LEAST, partial(tell, PREFILL)):
+    for _ in rounds(bench, settings.times_s[2], ROUNDS_LEAST, partial(tell, PREFILL)):
         for config, tokens in asked:
             prompts[config, tokens].append(bench.prefill_s(config, tokens, settings.seed))
         for shape in shapes:
