@@ -1,11 +1,12 @@
 """A million random points: what the region's edges say against the constraints themselves.
 
 Questions with one constant drawn over orders of magnitude, on every shipped profile, on profiles
-whose constants are all drawn, and four questions of their own.
+whose constants are all drawn, each slice at points most of which lie beside its ends; and four
+questions of their own over every mapping.
 
-    python benchmarks/exactness.py [POINTS]
+    python benchmarks/exactness.py [POINTS [SEED]]
 
-Prints points, points inside, and points that differ farther than 1e-6 from an edge (none may).
+Prints points, points inside, and what differs farther than 1e-6 from an edge (nothing may).
 """
 
 from __future__ import annotations
@@ -24,16 +25,23 @@ from archinfer.hardware.profile import Hardware
 from archinfer.models.solver_family import FamilyRules
 from archinfer.solver.question import Question
 from archinfer.solver.region import solve
-from tests.exactness import CONSTANTS, Agreement, agreement, feasible, random_hardware
+from tests.exactness import (
+    CONSTANTS,
+    Agreement,
+    agreement,
+    by_slice,
+    random_hardware,
+    random_question,
+)
 
-QUESTION_POINTS = 500
+QUESTION_POINTS = 4000
 """Points of each question with constants of a profile at random values."""
 
 RANDOM_PROFILES = 50
 
 
 def _asked() -> dict[str, Question]:
-    """Questions of their own, each of which gets a tenth of all points."""
+    """Questions of their own, each of which gets a hundredth of all points."""
     founding = Question(Hardware.load("wse-3"))
     gpus = Question(
         Hardware.load("b200"), (1, 64), 20.0, concurrency=40, context_tokens=32_000,
@@ -48,14 +56,15 @@ def _asked() -> dict[str, Question]:
 
 
 def _drawn(
-    points: int, constant: str | None = None, hardware: Hardware | None = None, seed: int = 0
+    points: int, seed: int, constant: str | None = None, hardware: Hardware | None = None
 ) -> Agreement:
     """Random questions, `QUESTION_POINTS` of each, until all points are spent."""
     rng = np.random.default_rng(seed)
-    found = [
-        agreement(feasible(rng, constant, hardware), QUESTION_POINTS, count)
-        for count in range(max(1, points // QUESTION_POINTS))
-    ]
+    found: list[Agreement] = []
+    while sum(f.points for f in found) < points:
+        found.append(by_slice(random_question(rng, constant, hardware), QUESTION_POINTS, rng))
+        if found[-1].differing:
+            print(f"  differs: question {len(found)} of seed {seed}, {constant or hardware}")
     return Agreement(
         *(sum(getattr(f, n) for f in found) for n in ("points", "inside", "differing"))
     )
@@ -64,20 +73,23 @@ def _drawn(
 def main() -> int:
     """Run every question; the exit code is 1 if any point differs."""
     points = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     parts: list[tuple[str, Callable[[], Agreement]]] = []
-    machines, rng = Hardware.names(), np.random.default_rng(1)
+    machines, rng = Hardware.names(), np.random.default_rng(seed + 1)
+    shares = {"constants": 0.2 / len(CONSTANTS), "shipped": 0.4 / len(machines)}
     for constant in CONSTANTS:
-        share = points // 10 // len(CONSTANTS)
-        parts.append((constant, partial(_drawn, share, constant)))
+        share = int(points * shares["constants"])
+        parts.append((constant, partial(_drawn, share, seed + len(parts), constant)))
     for name in machines:
-        share = points // 4 // len(machines)
-        parts.append((name, partial(_drawn, share, None, Hardware.load(name))))
+        share = int(points * shares["shipped"])
+        parts.append((name, partial(_drawn, share, seed + len(parts), None, Hardware.load(name))))
     for i in range(RANDOM_PROFILES):
         name = str(rng.choice(machines))
-        hardware, share = random_hardware(rng, name), points // 4 // RANDOM_PROFILES
-        parts.append((f"{name} at random, {i}", partial(_drawn, share, None, hardware, i)))
+        hardware, share = random_hardware(rng, name), int(0.36 * points) // RANDOM_PROFILES
+        part = partial(_drawn, share, seed + len(parts), None, hardware)
+        parts.append((f"{name} at random, {i}", part))
     for name, question in _asked().items():
-        parts.append((name, partial(agreement, solve(question), points // 10, 0)))
+        parts.append((name, partial(agreement, solve(question), points // 100, seed)))
     total = wrong = 0
     for name, part in parts:
         start = time.perf_counter()

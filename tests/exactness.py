@@ -12,9 +12,11 @@ from archinfer.hardware.profile import Hardware
 from archinfer.models.formats import weight_format
 from archinfer.models.solver_family import FamilyRules, Habits
 from archinfer.physics.mapping import Placement
+from archinfer.solver.bounds import Bounds
 from archinfer.solver.constraints import Candidate, slacks
 from archinfer.solver.question import Question
 from archinfer.solver.region import Region, solve
+from archinfer.solver.slices import Slices, slices_of
 
 EDGE = 1e-6
 
@@ -117,15 +119,15 @@ def random_question(
         hardware,
         nodes=(1, nodes),
         tokens_per_s=speed,
-        observed=bool(rng.random() < 0.2),
+        observed=bool(rng.random() < 0.3),
         context_tokens=int(rng.choice([500, 2000, 32_000])),
         concurrency=int(np.exp(rng.uniform(0.0, np.log(1000.0)))) if rng.random() < 0.7 else 1,
         weights=(str(rng.choice(["bf16", "fp8", "nvfp4", "int4", "int8"])),),
         rules=FamilyRules(str(rng.choice(["gqa", "mla"]))),
         habits=None if rng.random() < 0.3 else Habits(),
         layers=(layers, layers),
-        speculation=(1.0, 1.0),
-        confidence_z=float(rng.choice([0.0, 0.0, 1.28])),
+        speculation=(1.0, float(rng.choice([1.0, 1.0, 3.0]))),
+        confidence_z=float(rng.choice([0.0, 0.0, 0.5, 1.28, 2.33])),
     )
 
 
@@ -227,3 +229,90 @@ def agreement(region: Region, points: int, seed: int) -> Agreement:
         counted += n
         inside += int(is_so.sum())
     return Agreement(counted, inside, differing)
+
+
+def by_slice(question: Question, points: int, rng: np.random.Generator) -> Agreement:
+    """Compare each slice of a question with the constraints, most points beside its ends.
+
+    A point differs as in `agreement`; so does an end at which nothing is possible. Slices that
+    the region leaves out are looked at as well.
+    """
+    region, every = solve(question), slices_of(question)
+    if not len(every):
+        return Agreement(0, 0, 0)
+    place = {key: i for i, key in enumerate(_keys(region.slices))}
+    kept = np.array([place.get(key, -1) for key in _keys(every)])
+    pick = rng.integers(0, len(every), points)
+    some = np.flatnonzero(kept >= 0)
+    if len(some):
+        pick = np.where(rng.random(points) < 0.7, rng.choice(some, points), pick)
+    slices, slot = every.take(pick), kept[pick]
+    total, active = _beside_ends(region, slices, slot, rng)
+    is_so = _least_slack(question, slices, total, active) >= 0.0
+    says = np.zeros(points, dtype=bool)
+    mine = np.flatnonzero(slot >= 0)
+    says[mine] = region.allows(total[mine], active[mine], slot[mine])
+    differing = _ends_missed(region)
+    for i in np.flatnonzero(says != is_so):
+        factors = np.array([1 - EDGE, 1, 1 + EDGE])
+        near_total, near_active = total[i] * np.repeat(factors, 3), active[i] * np.tile(factors, 3)
+        near_active = np.where(slices.dense[i], near_total, near_active)
+        moved = _least_slack(question, slices.take(np.full(9, i)), near_total, near_active) >= 0.0
+        differing += int(moved.all() or not moved.any())
+    return Agreement(points, int(is_so.sum()), differing)
+
+
+def _keys(slices: Slices) -> list[tuple[object, ...]]:
+    return list(
+        zip(
+            slices.layers, slices.layers_per_stage, slices.tensor_parallel, slices.weights,
+            slices.data_parallel, slices.dense, strict=True,
+        )
+    )  # fmt: skip
+
+
+def _least_slack(
+    question: Question, slices: Slices, total: np.ndarray, active: np.ndarray
+) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        each = slacks(slices.candidate(question, total, active)).values()
+    return np.min([np.broadcast_to(s, len(active)) for s in each], axis=0)
+
+
+def _beside_ends(
+    region: Region, slices: Slices, slot: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """A model for each slice: anywhere within its limits, or a little off one of its ends."""
+    bounds, n = Bounds(region.question, slices), len(slot)
+    every, inside = np.arange(n), slot >= 0
+    low, high, _, _ = bounds.active_limits
+    room = bounds.capacity_total(low, every)
+    active = np.exp(rng.uniform(np.log(0.9 * low), np.log(1.1 * np.clip(room, low, high))))
+    kind = np.where(inside, rng.integers(0, 7, n), 6)
+    off = 10.0 ** rng.uniform(-6.0, 0.3, n) * rng.choice([-1.0, 1.0], n)
+    ends = (region.active_low, region.active_high, region.total_low_at, region.total_high_at)
+    for k, end in enumerate(ends):
+        active[kind == k] = end[slot[kind == k]] * np.exp(off[kind == k])
+    least = bounds.total_low_of(active, every)
+    most = np.maximum(bounds.total_high_of(active, every), least)
+    total = np.exp(rng.uniform(np.log(least), np.log(most)))
+    kind, off = rng.integers(0, 6, n), 10.0 ** rng.uniform(-8.0, -0.5, n)
+    total = np.where(kind == 0, least * (1.0 + off), np.where(kind == 1, most * (1.0 - off), total))
+    for k, end in ((2, region.total_low), (3, region.total_high)):
+        at = inside & (kind == k)
+        total[at] = end[slot[at]] * np.exp(off[at] * rng.choice([-1.0, 1.0], at.sum()))
+    return total, np.where(slices.dense, total, active)
+
+
+def _ends_missed(region: Region) -> int:
+    """Ends at which nothing is possible."""
+    missed, every = 0, np.arange(len(region.slices))
+    for total, at in (
+        (region.total_low, region.total_low_at), (region.total_high, region.total_high_at)
+    ):  # fmt: skip
+        slack = _least_slack(region.question, region.slices, total, at)
+        missed += int((slack < -EDGE).sum())
+    for active in (region.active_low, region.active_high):
+        low, high = region.total_interval(active, every)
+        missed += int((low > high * (1.0 + 1e-9)).sum())
+    return missed

@@ -145,8 +145,10 @@ def _mixed_totals(question: Question, ends: ActiveEnds) -> tuple[ActiveEnds, Tot
     starts = [ends.low, _top(b, ends)]
     if b.spread or ends.several.any():
         starts.append(ends.high)
+    if b.spread and b.has(*FAST):
+        starts.append(_first(ends, b.fast, b.total_low_of))
     if b.has(SLOW):
-        starts += [_first_slow(b, ends, of) for of in (b.total_low_of, b.total_high_of)]
+        starts += [_first(ends, b.slow, of) for of in (b.total_low_of, b.total_high_of)]
     (low, low_at), (high, high_at) = (
         _farther(b, ends, sign, *known)
         for sign, known in zip((-1.0, 1.0), _outermost(b, starts), strict=True)
@@ -200,12 +202,14 @@ def _meeting(
     return np.where(np.isfinite(root), np.exp(root), ends.low)
 
 
-def _first_slow(
-    b: Bounds, ends: ActiveEnds, total_of: Callable[[FloatArray, Index], FloatArray]
+def _first(
+    ends: ActiveEnds,
+    slack: Callable[[FloatArray, FloatArray, Index], FloatArray],
+    total_of: Callable[[FloatArray, Index], FloatArray],
 ) -> FloatArray:
-    """If the time grows with A: the least A at which a total is slow enough; else the largest."""
+    """The least A from which on a total is fast or slow enough, if it grows; else the largest."""
     root = last_nonnegative(
-        lambda y, i: b.slow(total_of(np.exp(-y), i), np.exp(-y), i),
+        lambda y, i: slack(total_of(np.exp(-y), i), np.exp(-y), i),
         -np.log(ends.high),
         -np.log(ends.low),
     )
@@ -213,7 +217,8 @@ def _first_slow(
 
 
 _BEYOND = 1e-9
-_ROUNDS = 6
+_ROUNDS = 40
+"""Of a search whose gain may halve from one to the next."""
 
 
 def _farther(
@@ -229,7 +234,7 @@ def _farther(
     Where the feasible A are one interval these are farthest. Else a step beyond is tried at every
     A: where that is possible, the interval there gives a farther total, until none is.
     """
-    if not b.has(SLOW if sign < 0.0 else FAST[0]):
+    if not b.has(*FAST, SLOW) or not (b.spread or sign > 0.0):
         return total, at
     low, high = np.log(ends.low), np.log(ends.high)
     if sign > 0.0:

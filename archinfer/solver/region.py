@@ -103,6 +103,19 @@ class Region:
         outside = (active < self.active_low[index]) | (active > self.active_high[index])
         return np.where(outside, np.inf, low), np.where(outside, -np.inf, high)
 
+    def allows(self, total: FloatArray, active: FloatArray, index: Index) -> NDArray[np.bool_]:
+        """Whether given slices hold a model of such sizes, read off their edges."""
+        fits = (self.active_low[index] <= active) & (active <= self.active_high[index])
+        fits &= (self.total_low[index] <= total) & (total <= self.total_high[index])
+        at = np.flatnonzero(fits)
+        total, active, index = total[at], active[at], index[at]
+        low, high = self.total_interval(active, index)
+        fits[at] = (low <= total) & (total <= high)
+        if self.bounds.spread:
+            speeds = self.bounds.at(total, active, index)
+            fits[at] &= np.minimum(speeds.fast, speeds.slow) >= -ROUNDING
+        return fits
+
     def contains(
         self,
         total: FloatArray,
@@ -125,6 +138,17 @@ class Region:
         mine = np.flatnonzero(self.slices.weights == position)
         if not len(mine):
             return inside
+        mine = mine[np.argsort(self.slices.layers[mine], kind="stable")]
+        keys = self.slices.layers[mine]
+        start, stop = np.searchsorted(keys, layers), np.searchsorted(keys, layers, side="right")
+        asked = (nodes >= self.question.nodes[0]) & (nodes <= self.question.nodes[1])
+        for step in range(int((stop - start).max(initial=0))):
+            point = np.flatnonzero((start + step < stop) & ~inside & asked)
+            slot = mine[start[point] + step]
+            fits = self.slices.nodes[slot] <= nodes[point]
+            point, slot = point[fits], slot[fits]
+            inside[point] = self.allows(total[point], active[point], slot)
+        return inside
         mine = mine[np.argsort(self.slices.layers[mine], kind="stable")]
         keys = self.slices.layers[mine]
         start, stop = np.searchsorted(keys, layers), np.searchsorted(keys, layers, side="right")
