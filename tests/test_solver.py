@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from archinfer.errors import InputError, UnknownNameError
+from archinfer.forward.evaluation import Evaluation
 from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.models.formats import weight_format
@@ -204,6 +205,26 @@ def test_layers_are_whole() -> None:
     assert most(89) == pytest.approx(most(88) * 44.5 / 88, rel=1e-3)
     assert most(176) == pytest.approx(most(88), rel=1e-2)
     assert most(44) == pytest.approx(most(88) / 2, rel=1e-3)
+
+
+@pytest.mark.parametrize("machine", ["wse-3", "b200", "amd-epyc-9754"])
+def test_uneven_stages_gain_nothing(machine: str) -> None:
+    """Fuller stages than the nodes in use need hold less, and no pass is sooner: predict evaluates
+    them, and no target is met on them alone."""
+    hardware, rng, compared = Hardware.load(machine), np.random.default_rng(1), 0
+    for _ in range(150):
+        layers, active = float(rng.integers(5, 130)), 10.0 ** rng.uniform(8.0, 11.0)
+        shape = family_shape(active * rng.uniform(1.0, 30.0), active, layers, FamilyRules())
+        traffic = Traffic(concurrency=int(rng.choice([1, 8, 100])), weight_bits=8.0)
+        held = float(rng.integers(1, layers + 1))
+        mapping = Placement(np.array([held, np.ceil(layers / np.ceil(layers / held))]))
+        both = Evaluation(hardware, Workload(shape, traffic), mapping)
+        uneven, even = both.memory_fraction
+        assert even <= uneven
+        if even < uneven <= 1.0:
+            compared += 1
+            assert both.passes_s[1] <= both.passes_s[0] * (1.0 + 1e-12)
+    assert compared > 30
 
 
 def test_mappings_are_every_distinct_way() -> None:

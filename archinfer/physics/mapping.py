@@ -199,8 +199,8 @@ def mappings(
     """Every way to place `layers` whole layers on at most `nodes` nodes.
 
     A pipeline of u stages holds ceil(L / u) layers in the fullest; stage counts that lead to
-    the same number are one mapping, the one with fewest stages. Each stage is a group of
-    `group_sizes`, of which heads are split.
+    the same number are one mapping, the one with fewest stages. Fuller stages on as many nodes hold
+    less and are never faster. Each stage is a group of `group_sizes`, of which heads are split.
 
     Args:
         hardware: profile.
