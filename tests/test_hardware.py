@@ -144,7 +144,7 @@ def test_peaks_are_dense(name: str, number_format: str, dense: float) -> None:
     [
         ("wse-2", 40e9, 20e15, "spatial"),
         ("wse-3-turbo", 44e9, 43.2e15, "spatial"),
-        ("a100-80gb", 85e9, 2.039e12, "temporal"),
+        ("a100-80gb", 85.1e9, 2.039e12, "temporal"),
         ("h100-sxm", 85.06e9, 3.35e12, "temporal"),
         ("h200-sxm", 141e9, 4.8e12, "temporal"),
         ("b200", 180e9, 8e12, "temporal"),
