@@ -9,7 +9,7 @@ from archinfer.report import document as doc
 from archinfer.units import plain_number
 from archinfer.words import compact, counted
 
-TITLE = "The claim put to the test: probability given the nodes and the speed"
+TITLE = "The claim put to the test: probability given the nodes and what was observed"
 HEADINGS = ("claimed", "holds", "probability", "carried by", "refuted by")
 ASSUMED = (
     "What nodes carry or refute rests on an assumption: a service uses the nodes that it has. "
