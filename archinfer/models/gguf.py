@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from archinfer.errors import FileError, nearest, shorten
 from archinfer.models.formats import weight_format
-from archinfer.models.tensors import Tensor, component_of, table
+from archinfer.models.tensors import Tensor, component_of, tensor_table
 
 MAGIC = b"GGUF"
 
@@ -122,7 +122,7 @@ def read_header(path: Path) -> tuple[dict[str, Any], dict[str, list[int]], list[
     shapes = {name: shape for name, shape, _ in listed}
     tensors = []
     for name, shape, kind in listed:
-        form = table("ggml").get(str(kind))
+        form = tensor_table("ggml").get(str(kind))
         if form is None:
             raise FileError(path, f"tensor {shorten(name)} has type {kind}, which is not known")
         count = prod(shape)
@@ -137,13 +137,13 @@ def config_of(metadata: dict[str, Any], shapes: dict[str, list[int]], path: Path
         FileError: an architecture that is not known.
     """
     arch = metadata.get("general.architecture")
-    family = table("architectures").get(arch) if isinstance(arch, str) else None
+    family = tensor_table("architectures").get(arch) if isinstance(arch, str) else None
     if family is None:
-        close = nearest(str(arch)[:60], table("architectures"))
+        close = nearest(str(arch)[:60], tensor_table("architectures"))
         hint = f" (did you mean {close!r}?)" if close else ""
         raise FileError(path, f"general.architecture {shorten(str(arch))} is not known{hint}")
     config: dict[str, Any] = {"model_type": family, "dtype": "float32"}
-    for name, key in table("keys").items():
+    for name, key in tensor_table("keys").items():
         value = metadata.get(f"{arch}.{name}")
         if isinstance(value, list):
             value = value[0] if len(set(value)) == 1 else value
@@ -167,7 +167,7 @@ def _fit_recurrent(
     A list has an entry a layer; a layer without key-value heads has no attention.
     """
     family = config["model_type"]
-    known = table("ssm").get("qwen" if family.startswith("qwen3") else family, {})
+    known = tensor_table("ssm").get("qwen" if family.startswith("qwen3") else family, {})
     for key, said in known.items():
         name, _, by = said.partition("/")
         value = metadata.get(f"{arch}.ssm.{name}")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from archinfer.errors import nearest, shorten
@@ -15,6 +12,7 @@ from archinfer.models.configkeys import ConfigKeys
 from archinfer.models.formats import weight_format
 from archinfer.models.layers.pieces import COMPONENTS, KEPT_COMPONENTS
 from archinfer.models.modules import Rules
+from archinfer.models.tables import table
 
 
 class NotKnown(Exception):
@@ -53,11 +51,9 @@ class Recipe:
     """What was assumed."""
 
 
-@cache
 def algorithm_names(name: str) -> dict[str, str | None]:
     """NVIDIA Model Optimizer's names of formats (`algorithms`) and of caches (`kv`)."""
-    text = files(__package__).joinpath("algorithms.json").read_text(encoding="utf-8")
-    found: dict[str, str | None] = json.loads(text)[name]
+    found: dict[str, str | None] = table("algorithms.json", name)
     return found
 
 

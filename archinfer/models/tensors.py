@@ -11,8 +11,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.resources import files
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -22,16 +20,15 @@ from archinfer.models.architecture import Architecture
 from archinfer.models.configfile import read_json_object
 from archinfer.models.formats import weight_format
 from archinfer.models.storage import Storage
+from archinfer.models.tables import table
 
 HEADER_MOST_BYTES = 100_000_000
 """Safetensors' own limit of a header."""
 
 
-@cache
-def table(name: str) -> Any:
+def tensor_table(name: str) -> Any:
     """One of the tables of tensor names and types."""
-    text = files(__package__).joinpath("tensors.json").read_text(encoding="utf-8")
-    return json.loads(text)[name]
+    return table("tensors.json", name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +64,7 @@ def read_safetensors(path: Path) -> list[Tensor]:
         if name == "__metadata__":
             continue
         shape = entry.get("shape") if isinstance(entry, dict) else None
-        bits = table("bits").get(entry.get("dtype")) if isinstance(entry, dict) else None
+        bits = tensor_table("bits").get(entry.get("dtype")) if isinstance(entry, dict) else None
         numbers = isinstance(shape, list) and all(isinstance(n, int) and n >= 0 for n in shape)
         if not numbers or bits is None:
             raise FileError(path, f"tensor {name!r} has no dtype and shape that are known")
@@ -78,13 +75,13 @@ def read_safetensors(path: Path) -> list[Tensor]:
 
 def component_of(name: str, layers: int) -> tuple[str, int | None]:
     """The component that a tensor belongs to, and its layer; "" for what is not counted."""
-    if re.search(table("skipped"), name):
+    if re.search(tensor_table("skipped"), name):
         return "", None
-    inside = re.search(table("layer"), name)
+    inside = re.search(tensor_table("layer"), name)
     if inside is None:
-        words, rest, number = table("outside"), name, None
+        words, rest, number = tensor_table("outside"), name, None
     else:
-        words, rest, number = table("inside"), f".{inside[2]}", int(inside[1])
+        words, rest, number = tensor_table("inside"), f".{inside[2]}", int(inside[1])
         if number >= layers:
             return "", number
     found = next((c for pattern, c in words if re.search(pattern, rest)), "other")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import Any, Literal
+
+from archinfer.models.tables import table
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,9 @@ class Style:
     only: dict[str, Any] = field(default_factory=dict)
 
 
-@cache
-def _families() -> dict[str, Any]:
+def _families(name: str) -> dict[str, Any]:
     """families.json: what the families' modelling code does, a row each."""
-    text = files(__package__).joinpath("families.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
+    found: dict[str, Any] = table("readers/families.json", name)
     return found
 
 
@@ -90,14 +88,14 @@ def styles() -> dict[str, Style]:
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
         return Style(**fields)
 
-    return {name: style(row) for name, row in _families()["styles"].items()}
+    return {name: style(row) for name, row in _families("styles").items()}
 
 
 def same_as() -> dict[str, str]:
     """Model types that read like another, and which."""
-    return dict(_families()["same_as"])
+    return dict(_families("same_as"))
 
 
 def family_of_class(name: object) -> str | None:
     """The family of a class, for files without a usable `model_type`."""
-    return _families()["classes"].get(name) if isinstance(name, str) else None
+    return _families("classes").get(name) if isinstance(name, str) else None
