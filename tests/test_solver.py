@@ -1,5 +1,6 @@
 """The region is exact, monotone, and says what draws its edges."""
 
+from functools import cache
 from statistics import NormalDist
 
 import numpy as np
@@ -21,7 +22,7 @@ from archinfer.solver.answer import answer
 from archinfer.solver.bounds import Bounds
 from archinfer.solver.constraints import Candidate, slacks
 from archinfer.solver.question import Question
-from archinfer.solver.region import solve
+from archinfer.solver.region import Region, solve
 from archinfer.solver.variants import sensitivity, variants
 from tests.exactness import (
     CONSTANTS,
@@ -42,17 +43,22 @@ MANY_USERS = Question(
 PHYSICS = Question(WHOLE, habits=None, weights=("fp8",))
 
 
+@cache
+def observed() -> Region:
+    return solve(FOUNDING.with_(observed=True))
+
+
 @pytest.mark.parametrize(
     ("question", "points"),
     [
-        (FOUNDING, 40_000),
-        (FOUNDING.with_(observed=True), 20_000),
-        (FOUNDING.with_(habits=None, nodes=(70, 100)), 10_000),
-        (FOUNDING.with_(nodes=(4, 20), concurrency=64, context_tokens=32_000), 10_000),
-        (Question(Hardware.load("b200"), nodes=(1, 64), tokens_per_s=60.0, concurrency=16), 4_000),
-        (Question(Hardware.load("b200"), nodes=(8, 8), tokens_per_s=600.0, observed=True), 10_000),
-        (MANY_USERS.with_(rules=FamilyRules("mla")), 5_000),
-        (MANY_USERS.with_(rules=FamilyRules("mqa")), 5_000),
+        (FOUNDING, 6_000),
+        (FOUNDING.with_(observed=True), 3_000),
+        (FOUNDING.with_(habits=None, nodes=(70, 100)), 2_000),
+        (FOUNDING.with_(nodes=(4, 20), concurrency=64, context_tokens=32_000), 2_000),
+        (Question(Hardware.load("b200"), nodes=(1, 64), tokens_per_s=60.0, concurrency=16), 1_500),
+        (Question(Hardware.load("b200"), nodes=(8, 8), tokens_per_s=600.0, observed=True), 2_000),
+        (MANY_USERS.with_(rules=FamilyRules("mla")), 1_500),
+        (MANY_USERS.with_(rules=FamilyRules("mqa")), 1_500),
     ],
     ids=[
         "founding",
@@ -87,9 +93,8 @@ def test_least_total_where_the_time_is_the_same_at_every_total(
 ) -> None:
     """A wafer's time stands still until the bytes fill the best region; no rounding decides."""
     point = tuple(np.array([float(v)]) for v in (total, active, layers, 88))
-    question = FOUNDING.with_(observed=True)
-    assert directly(question, *point, weights).all()
-    assert solve(question).contains(*point, weights).all()
+    assert directly(observed().question, *point, weights).all()
+    assert observed().contains(*point, weights).all()
 
 
 @pytest.mark.parametrize(
@@ -114,7 +119,7 @@ def test_nothing_is_possible_beyond_the_ends_of_active(question: Question) -> No
     for step in (2e-6, 2e-5, 1e-4, 5e-4):
         for active in (region.active_low * (1 - step), region.active_high * (1 + step)):
             asked = mixed & (low <= active) & (active <= high)
-            for share in np.linspace(0.0, 1.0, 40):
+            for share in np.linspace(0.0, 1.0, 12):
                 least = bounds.total_low_of(active, every)
                 most = np.maximum(bounds.total_high_of(active, every), least)
                 total = least ** (1.0 - share) * most**share
@@ -324,7 +329,7 @@ def test_observed_region_lies_in_the_predicted_interval() -> None:
 
 
 def test_variants_are_answers_of_their_own() -> None:
-    question = Question(Hardware.load("b200"), nodes=(1, 64))
+    question = Question(Hardware.load("b200"), nodes=(1, 16))
     found = {v.name: v for v in variants(question)}
     # 750 tokens/s take drafts or quicker software, and TileRT is the quicker of the two known.
     assert list(found) == ["no speculation", "tilert", "gpt-fast"]
@@ -356,7 +361,7 @@ def test_variants_are_answers_of_their_own() -> None:
 )
 def test_dense_models_against_brute_force(question: Question) -> None:
     region, rng = solve(question), np.random.default_rng(5)
-    n, name = 600, question.weights[0]
+    n, name = 200, question.weights[0]
     bits = weight_format(name).bits
     active = np.exp(rng.uniform(np.log(2e8), np.log(2e12), n))
     layers = rng.integers(1, 140, n).astype(float)
@@ -374,7 +379,7 @@ def test_dense_models_against_brute_force(question: Question) -> None:
             worst = max(worst, float(least.max()))
         differing += bool(says[i]) != (worst >= 0.0) and abs(worst) > 1e-9
     assert differing == 0
-    assert 20 < says.sum() < n
+    assert 7 <= says.sum() < n
 
 
 @pytest.mark.parametrize("hardware", ["wse-3", "b200", "h100-sxm", "a100-80gb"])
@@ -394,7 +399,10 @@ def test_a_dense_model_is_possible_at_its_own_speed(hardware: str) -> None:
 
 def test_software_widens_what_an_observed_speed_allows() -> None:
     """DeepSeek V3.2 at 600 tokens/s on 8 B200, which TileRT reaches and usual software does not."""
-    question = Question(Hardware.load("b200"), nodes=(8, 8), tokens_per_s=600.0, observed=True)
+    question = Question(
+        Hardware.load("b200"), nodes=(8, 8), tokens_per_s=600.0, observed=True,
+        weights=("fp8",), layers=(61.0, 61.0),
+    )  # fmt: skip
     truth = (np.array([671e9]), np.array([37.6e9]), np.array([61.0]), np.array([8.0]), "fp8")
     inside = {
         name: bool(solve(question.with_(software=name)).contains(*truth)[0])
@@ -495,18 +503,18 @@ def test_a_total_to_the_last_digit_is_possible(total: float) -> None:
     assert found.total_high == pytest.approx(total, rel=1e-9)
 
 
-@pytest.mark.parametrize("throughput", [700.0, 900.0, 940.0, 1000.0, 1500.0])
+@pytest.mark.parametrize("throughput", [700.0, 940.0, 1500.0])
 def test_throughput_against_an_observed_speed(throughput: float) -> None:
     """One user at 750 tokens/s is not 1,500 in all: the region shrinks to nothing, exactly."""
     question = FOUNDING.with_(
-        observed=True, speculation=(1.0, 1.0), throughput_tokens_per_s=throughput
+        observed=True, speculation=(1.0, 1.0), throughput_tokens_per_s=throughput, weights=("fp8",)
     )
     found = solve(question)
     assert np.all(found.total_low <= found.total_high * (1.0 + 1e-9))
     assert np.all(np.isfinite(found.total_low))
     assert found.feasible == (throughput < 1500.0)
     if found.feasible:
-        assert agreement(found, 10_000, seed=1).differing == 0
+        assert agreement(found, 2_000, seed=1).differing == 0
 
 
 def test_throughput_bounds_active() -> None:

@@ -94,12 +94,12 @@ class FitModel:
         Args:
             theta: n parameter vectors, shape (n, p).
             deviate: how far the log-odds of acceptance of the case's model are from the mean, in
-                standard deviations; a number or shape (n, 1).
+                standard deviations; a number, shape (n, 1), or several as (d, 1, 1).
 
         Returns:
-            Centre and scale of log(tokens/s), logarithm of the chance; (n, ways).
+            Centre and scale of log(tokens/s), logarithm of the chance; (n, ways) or (d, n, ways).
         """
-        shape = (len(theta), len(case.nodes))
+        shape = (*np.shape(deviate)[:-2], len(theta), len(case.nodes))
         row = case.row
         noise = np.exp(self.column(theta, "noise"))
         ways: list[tuple[FloatArray, FloatArray, FloatArray]] = []
@@ -123,7 +123,7 @@ class FitModel:
                 spread = np.hypot(noise, np.exp(self.column(theta, "spread")))
                 used = np.logaddexp(0.0, -logit) if maybe else 0.0
                 add(self._speculative_s(theta, case, deviate), spread, 0.0, used)
-        centre, scale, chance = (np.concatenate(x, axis=1) for x in zip(*ways, strict=True))
+        centre, scale, chance = (np.concatenate(x, axis=-1) for x in zip(*ways, strict=True))
         return centre, scale, chance
 
     def _at(self, theta: FloatArray, case: Case, axes: int = 1) -> Hardware:
@@ -165,7 +165,7 @@ class FitModel:
     def _log_likelihoods(
         self, theta: FloatArray, case: Case, deviate: Number = 0.0
     ) -> tuple[FloatArray, FloatArray]:
-        """Centres, and logarithms of chance and density at the observed speed; (n, ways)."""
+        """Centres, and logarithms of chance and density at the observed speed, as `components`."""
         centre, scale, chance = self.components(theta, case, deviate)
         log_t = log_density((case.log_speed - centre) / scale) - np.log(scale)
         return centre, chance + log_t
@@ -176,26 +176,23 @@ class FitModel:
         The rows of one model share its acceptance, which is summed over.
         """
 
-        def log_likelihood(case: Case, at: FloatArray, deviate: Number = 0.0) -> FloatArray:
-            log_p = self._log_likelihoods(at, case, deviate)[1]
-            return np.asarray(np.logaddexp.reduce(log_p, axis=1))
+        def log_likelihood(case: Case, deviate: Number = 0.0) -> FloatArray:
+            log_p = self._log_likelihoods(theta, case, deviate)[1]
+            return np.asarray(np.logaddexp.reduce(log_p, axis=-1))
 
         away = np.linalg.solve(self.root, (theta - self.mean).T)
         out = 0.5 * np.sum(away**2, axis=0)
         together: dict[tuple[float, ...], list[Case]] = {}
         for case in cases:
             if case.row.speculative is False or case.row.accepted_tokens is not None:
-                out = out - log_likelihood(case, theta)
+                out = out - log_likelihood(case)
             else:
                 together.setdefault(case.model_key, []).append(case)
         log_weights = np.log(_NORMAL_WEIGHTS / _NORMAL_WEIGHTS.sum())
-        # Every vector with every deviation of a model's acceptance, at once.
-        points = len(_NORMAL_POINTS)
-        at, deviate = np.tile(theta, (points, 1)), np.repeat(_NORMAL_POINTS, len(theta))[:, None]
+        deviates = _NORMAL_POINTS[:, None, None]
         for own in together.values():
-            each = np.sum([log_likelihood(case, at, deviate) for case in own], axis=0)
-            likely = log_weights[:, None] + each.reshape(points, -1)
-            out = out - np.logaddexp.reduce(likely, axis=0)
+            each = np.sum([log_likelihood(case, deviates) for case in own], axis=0)
+            out = out - np.logaddexp.reduce(log_weights[:, None] + each, axis=0)
         return np.asarray(out)
 
     def fit(self, cases: Sequence[Case], start: FloatArray | None = None) -> Fit:
