@@ -10,7 +10,8 @@ must hold whatever was asked:
 - JSON is strict, and neither it nor a table says nan or inf;
 - a device, a pipe or a folder given as a result file is what it was before;
 - of `solve`: low ends are at most high ends, every architecture lies inside the ranges, what the
-  posterior holds lies inside what is known, and a stricter question allows no more;
+  posterior holds lies inside what is known, a stricter question allows no more, and emitted configs
+  are predicted at the speeds that were listed;
 - no process takes more than a gigabyte.
 """
 
@@ -93,6 +94,7 @@ class Case:
     environment: dict[str, str] = field(default_factory=dict)
     targets: list[Path] = field(default_factory=list)
     stricter: list[str] | None = None
+    emitted: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def draw(rng: random.Random, folder: Path) -> Case:
     case = make(rng, folder)
     if rng.random() < 0.05:
         case.environment["COLUMNS"] = rng.choice(("²²", "0", "20", "40", "-5", "9" * 12, "1e3"))
-    if case.stricter is None and rng.random() < 0.3:
+    if case.stricter is None and case.emitted is None and rng.random() < 0.3:
         case.words += ["--format", rng.choice(("json", "json", "markdown", "csv", "table", "xml"))]
     return case
 
@@ -136,6 +138,9 @@ def _machine(rng: random.Random) -> list[str]:
     return ["--hardware", rng.choice(HARDWARE)] if rng.random() < 0.8 else []
 
 
+FASTER = {"1": "2", "10": "11", "60": "100", "100": "101", "750": "1k", "1k": "2500"}
+"""Stricter targets of some."""
+
 QUESTION = ("--context", "--concurrency", "--layers", "--total", "--active", "--speculation",
             "--sparsity", "--throughput", "--max-power", "--confidence", "--kv", "--attention",
             "--weights", "--mapping")  # fmt: skip
@@ -152,13 +157,25 @@ def _solve(rng: random.Random, folder: Path) -> Case:
         words.append("--physics-only")
     case = Case(words)
     if rng.random() < 0.3:
-        option = rng.choice(("--layers", "--total", "--active", "--confidence"))
-        if option not in words:
+        option = rng.choice(
+            ("--layers", "--total", "--active", "--confidence", "--context", "--tokens-per-second")
+        )
+        if option == "--tokens-per-second" and words[words.index(option) + 1] in FASTER:
+            at = words.index(option) + 1
+            case.words = [*words, "--format", "json"]
+            case.stricter = [*words[:at], FASTER[words[at]], *words[at + 1 :], "--format", "json"]
+        elif option not in words:
             case.stricter = [*words, option, rng.choice(QUANTITIES[option][1:])]
             case.words = [*words, "--format", "json"]
             case.stricter += ["--format", "json"]
             if option == "--confidence":
                 case.stricter[-3] = "95%"
+            if option == "--context":
+                case.stricter[-3] = rng.choice(("9k", "32k", "128k", "1M"))
+    elif rng.random() < 0.1:
+        case.emitted = folder / "emitted"
+        case.words += ["--emit", str(case.emitted), "--format", "json"]
+        return case
     if rng.random() < 0.1:
         _target(rng, folder, case, ("--plot", "--report", "--emit"))
     return case
@@ -505,6 +522,22 @@ def stricter_faults(loose: Done, strict: Done) -> Iterator[str]:
             )
 
 
+def emit_faults(done: Done, folder: Path) -> Iterator[str]:
+    """An emitted config is predicted at the speed that was listed for it."""
+    listed = json.loads(done.out)["architectures"] if not done.code else ()
+    for design, path in zip(listed, sorted(folder.glob("*/config.json")), strict=False):
+        about = json.loads(path.read_text())["_archinfer"]
+        back = run([*shlex.split(about["predict"])[1:], "--format", "json"], {})
+        if back.code:
+            yield f"predict of an emitted config: {back.err[:200] or back.crash[-200:]!r}"
+            continue
+        speed, fits = (json.loads(back.out)["results"][0].get(k) for k in ("tokens_per_s", "fits"))
+        for name, value in about["tokens_per_s"].items():
+            if not fits or abs(speed[name] - value) > SLACK * value:
+                yield f"{design['name']}: listed {about['tokens_per_s']}, predicted {speed}"
+                break
+
+
 def _kind(path: Path) -> int | None:
     try:
         return stat.S_IFMT(os.lstat(path).st_mode)
@@ -537,6 +570,8 @@ def attempt(seed: int) -> tuple[int, str, list[str], float]:
             if case.stricter is not None and not wrong:
                 wrong += stricter_faults(done, run(case.stricter, case.environment))
                 command += f"  # and {shlex.join(case.stricter)}" if wrong else ""
+            if case.emitted is not None and not wrong:
+                wrong += emit_faults(done, case.emitted)
         except TooSlow:
             wrong = [f"takes more than {SECONDS_OF_A_CASE} s"]
         finally:
