@@ -33,6 +33,28 @@ LIMITS = {
 }
 """What limits a prediction, or keeps a model from fitting."""
 
+CONSTRAINTS = {
+    "definition": "active parameters cannot exceed the total",
+    "search floor": "hidden_size of at least {floor}",
+    "capacity": "weights, KV cache and activations fit in the usable memory of each {node}; layers "
+    "are whole",
+    "kv cache": "the KV cache of all users leaves room for weights",
+    "speed": "a pass through all layers is fast enough for the tokens it may gain",
+    "speed (not faster)": "a pass takes long enough that the model would not have answered faster "
+    "than observed",
+    "throughput": "tokens/s over all users",
+    "cost": "the nodes in use are paid by their tokens",
+    "sparsity": "total over active parameters {sparsity}, as built today",
+    "shape": "hidden_size / layers and active / (layers hidden_size^2) as built today",
+    "depth": "{layers} layers, as built today",
+    "power": "power of the nodes in use",
+    "price": "cost per hour of the nodes in use",
+    "total asked": "--total",
+    "active asked": "--active",
+    "layers asked": "--layers",
+}
+"""What physical thing each constraint of the solver is, or who asked for it."""
+
 CONFLICTS = {
     "three": "three or more constraints exclude each other",
     "two": "no single constraint opens the region; two must give together",

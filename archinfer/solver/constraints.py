@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from archinfer.asking import OPEN, Range
 from archinfer.forward.evaluation import Evaluation
 from archinfer.models.shape import FloatArray, ModelShape, Number
 from archinfer.models.solver_family import family_shape, in_formats
+from archinfer.phrases import CONSTRAINTS
 from archinfer.physics.decode import Z90, software_speed, speed_at, throughput
 from archinfer.physics.economy import node_dollars_per_hour
 from archinfer.physics.mapping import Placement
@@ -185,64 +187,60 @@ def _floor(c: Candidate) -> Number:
     return _log_ratio(c.active, c.question.rules.active_params(HIDDEN_FLOOR, c.layers))
 
 
+Slack: TypeAlias = Callable[[Candidate], Number]
+
+
 def constraints(question: Question) -> tuple[Constraint, ...]:
     """The constraints that apply to `question`, physics first."""
-    every = (*_physics(question), *_habits(question), *_requests(question))
-    return tuple(c for c in every if c.name not in question.disabled)
-
-
-def _physics(q: Question) -> Iterator[Constraint]:
-    def physics(name: str, text: str, slack: Callable[[Candidate], Number]) -> Constraint:
-        return Constraint(name, "physics", text, slack)
-
-    yield physics(
-        "definition",
-        "active parameters cannot exceed the total",
-        lambda c: _log_ratio(c.total, c.active),
+    words = {"node": question.hardware.node, "floor": f"{HIDDEN_FLOOR:.0f}"}
+    if (habits := question.habits) is not None:
+        words |= {"sparsity": _between(*habits.sparsity), "layers": _between(*habits.layers)}
+    kinds: dict[Kind, Iterator[tuple[str, Slack]]] = {
+        "physics": _physics(question), "habit": _habits(question), "request": _requests(question)
+    }  # fmt: skip
+    return tuple(
+        Constraint(name, kind, CONSTRAINTS[name].format_map(words), slack)
+        for kind, found in kinds.items()
+        for name, slack in found
+        if name not in question.disabled
     )
-    yield physics("search floor", f"hidden_size of at least {HIDDEN_FLOOR:.0f}", _floor)
-    room = "weights, KV cache and activations fit in the usable memory of each"
-    yield physics("capacity", f"{room} {q.hardware.node}; layers are whole", _capacity)
-    yield physics("kv cache", "the KV cache of all users leaves room for weights", _kv_cache)
+
+
+def _physics(q: Question) -> Iterator[tuple[str, Slack]]:
+    yield "definition", lambda c: _log_ratio(c.total, c.active)
+    yield "search floor", _floor
+    yield "capacity", _capacity
+    yield "kv cache", _kv_cache
     if not q.ceiling:
-        text = "a pass through all layers is fast enough for the tokens it may gain"
-        yield physics("speed", text, _speed)
+        yield "speed", _speed
     if q.observed:
-        text = (
-            "a pass takes long enough that the model would not have answered faster than observed"
-        )
-        yield physics("speed (not faster)", text, _not_faster)
+        yield "speed (not faster)", _not_faster
     if q.throughput_tokens_per_s is not None:
-        yield physics("throughput", "tokens/s over all users", _throughput)
+        yield "throughput", _throughput
     if q.max_token_dollars is not None:
-        yield physics("cost", "the nodes in use are paid by their tokens", _cost)
+        yield "cost", _cost
+
+
+def _habits(q: Question) -> Iterator[tuple[str, Slack]]:
+    if (habits := q.habits) is not None:
+        yield "sparsity", _sparsity
+        yield "shape", _shape
+        yield "depth", lambda c: _within(c.layers, *habits.layers)
+
+
+def _requests(q: Question) -> Iterator[tuple[str, Slack]]:
     if q.power_w is not None:
-        yield Constraint("power", "request", "power of the nodes in use", _power)
+        yield "power", _power
     if q.price_per_hour is not None:
-        yield Constraint("price", "request", "cost per hour of the nodes in use", _price)
-
-
-def _habits(q: Question) -> Iterator[Constraint]:
-    habits = q.habits
-    if habits is None:
-        return
-    text = f"total over active parameters {_between(*habits.sparsity)}, as built today"
-    yield Constraint("sparsity", "habit", text, _sparsity)
-    text = "hidden_size / layers and active / (layers hidden_size^2) as built today"
-    yield Constraint("shape", "habit", text, _shape)
-    text = f"{_between(*habits.layers)} layers, as built today"
-    yield Constraint("depth", "habit", text, lambda c: _within(c.layers, *habits.layers))
-
-
-def _requests(q: Question) -> Iterator[Constraint]:
+        yield "price", _price
     for name in ("total", "active", "layers"):
         limits: Range = getattr(q, name)
         if limits != OPEN:
+            yield f"{name} asked", partial(_asked, name=name, limits=limits)
 
-            def slack(c: Candidate, name: str = name, limits: Range = limits) -> Number:
-                return _within(getattr(c, name), *limits)
 
-            yield Constraint(f"{name} asked", "request", f"--{name}", slack)
+def _asked(c: Candidate, name: str, limits: Range) -> Number:
+    return _within(getattr(c, name), *limits)
 
 
 def slacks(candidate: Candidate) -> dict[str, FloatArray]:

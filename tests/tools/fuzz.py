@@ -1,6 +1,6 @@
 """Draws commands, files and values of all kinds and holds what comes back against invariants.
 
-    python tests/tools/fuzz.py --cases 5000 --seed 1 [--processes 2]
+    python tests/tools/fuzz.py --cases 5000 --seed 1 [--processes 2] [--minutes 20]
 
 Each case is one command with its options, sometimes a file made for it, run in this process. What
 must hold whatever was asked:
@@ -596,23 +596,29 @@ def main(tell: Callable[[str], None] = print) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--cases", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so many")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     given = parser.parse_args()
     seeds = range(given.seed * 1_000_000, given.seed * 1_000_000 + given.cases)
-    count, slowest = 0, (0.0, "")
+    done = count = 0
+    slowest = (0.0, "")
     start = time.perf_counter()
     # A fresh process now and then, so that a process of too much memory names its case.
     with multiprocessing.get_context("spawn").Pool(given.processes, maxtasksperchild=200) as pool:
         for seed, command, wrong, seconds in pool.imap_unordered(attempt, seeds, chunksize=1):
-            slowest = max(slowest, (seconds, command))
+            done, slowest = done + 1, max(slowest, (seconds, command))
             if wrong:
                 count += 1
                 tell(f"seed {seed}: archinfer {command}")
                 for fault in wrong:
                     tell(f"    {fault}")
+            if time.perf_counter() - start > 60.0 * given.minutes:
+                pool.terminate()
+                break
+    peak_bytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     seconds = time.perf_counter() - start
-    tell(f"{given.cases} cases in {seconds:.0f} s, {count} wrong; the slowest took "
-         f"{slowest[0]:.1f} s: archinfer {slowest[1]}")  # fmt: skip
+    tell(f"{done} cases in {seconds:.0f} s, {count} wrong, at most {peak_bytes / 1e6:.0f} MB a "
+         f"process; the slowest took {slowest[0]:.1f} s: archinfer {slowest[1]}")  # fmt: skip
     return int(count > 0)
 
 
