@@ -40,6 +40,7 @@ import page
 
 from archinfer.fitting import observations, serving
 from archinfer.fitting.fit import Fit, fit_rows
+from archinfer.fitting.logfit import LogFit
 from archinfer.fitting.serving import ServingRow
 from archinfer.fitting.validation import inverse_cases
 from archinfer.hardware.profile import Hardware, SoftwareFactor
@@ -113,12 +114,12 @@ def truth(known: Known, size: str) -> float:
     return float(getattr(known.shape, size))
 
 
-def gpu_fits(makers: Collection[str]) -> dict[str, gpu.Fitted]:
+def gpu_fits(makers: Collection[str]) -> dict[str, LogFit]:
     """The constants of GPUs, fitted without each maker's rows, and what profiles would state."""
     found = gpu.cases()
     narrow, wide = gpu.Model(found), gpu.Model(found, "bf16")
     whole = gpu.fit(narrow)
-    made = np.array([maker(c.row.model) for c in found])
+    made = np.array([maker(model) for model in narrow.models])
     out = {}
     kv = gpu.NAMES.index(gpu.KV)
     for one in makers:
@@ -128,17 +129,18 @@ def gpu_fits(makers: Collection[str]) -> dict[str, gpu.Fitted]:
         other = gpu.fit(wide, kept, whole.theta, priors).theta[kv]
         kv_sd = (other - own.theta[kv]) / 2.0
         own.theta[kv] += kv_sd
-        out[one] = gpu.Fitted(own.theta, gpu.stated(own.covariance, float(kv_sd)))
+        out[one] = replace(own, covariance=gpu.stated(own.covariance, float(kv_sd)))
     return out
 
 
-def with_fit(hardware: Hardware, fit: gpu.Fitted) -> Hardware:
+def with_fit(hardware: Hardware, fit: LogFit) -> Hardware:
     """A profile with the constants of a fit and their covariance."""
-    machine = gpu.at(hardware, dict(zip(gpu.NAMES, np.exp(fit.theta), strict=True)))
-    place = {name: i for i, name in enumerate(gpu.NAMES)}
+    names = (*gpu.NAMES, gpu.REDUCTIONS)
+    machine = gpu.at(hardware, dict(zip(names, np.exp(fit.theta), strict=True)))
+    place = {name: i for i, name in enumerate(names)}
     rows = [place[name] for name in hardware.covariance_names]
     software = tuple(
-        SoftwareFactor(name, float(np.exp(fit.theta[i])), float(fit.sd[i]))
+        SoftwareFactor(name, float(np.exp(fit.theta[i])), float(np.sqrt(fit.covariance[i, i])))
         for name, _, _ in hardware.software
         if (i := place.get(gpu.SOFTWARE + name)) is not None
     )
@@ -195,7 +197,7 @@ def gpu_cases(models: Collection[str] | None) -> Iterator[Known]:
     groups: dict[tuple[str, ...], list[gpu.Case]] = defaultdict(list)
     for case in gpu.cases():
         r = case.row
-        if (models is None or r.model in models) and case.weight == 1.0 and not case.draft_tokens:
+        if (models is None or r.model in models) and not case.doubtful and not case.draft_tokens:
             cell = () if case.single else (r.engine, r.weights, str(r.nodes), str(r.whole_experts))
             groups[(r.model, r.profile, *cell)].append(case)
     fits = gpu_fits({maker(key[0]) for key in groups})
