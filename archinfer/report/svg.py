@@ -306,6 +306,7 @@ def _words(frame: _Frame) -> Iterator[Markup]:
         if frame.narrow:
             x = min(max(x, frame.left + 3.0 + before), frame.right - long + before)
             half = chart.text_width(text, size) / 2.0 if upright else 0.0
+            y = min(max(y, frame.top + half), frame.bottom - half - 4.0)
             box = x - before - 10.0 * upright, y - 10.0 - half, x - before + long, y + 3.0 + half
             if not text or box[1] < 0.0 or any(chart.overlap(box, other) for other in taken):
                 continue
