@@ -228,6 +228,7 @@ def tested(cases: list, hardware_path: str) -> None:
     """Print how the halves predict each other, forward and inverse."""
     import numpy as np
 
+    from archinfer.asking import OPEN
     from archinfer.calibration.blind import QUANTITIES, question_for
     from archinfer.fitting.fit import FitModel, quantiles
     from archinfer.fitting.prior import fit_prior
@@ -246,7 +247,7 @@ def tested(cases: list, hardware_path: str) -> None:
             held += bool(low <= case.row.tokens_per_s <= high)
             posterior = infer(
                 question_for(fit.hardware, case.row.tokens_per_s, case.shape.routed).with_(
-                    total=None
+                    total=OPEN
                 ),
                 concurrency=(1.0, 1.0),
                 read_context=(float(CONTEXT), float(CONTEXT)),
