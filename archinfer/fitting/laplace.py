@@ -35,17 +35,19 @@ def laplace(
         f = objective(z + moves)
         return float(f[0]), (f[1 : p + 1] - f[p + 1 :]) / (2.0 * step)
 
-    def slope_change(z: FloatArray, move: FloatArray) -> FloatArray:
-        change = value_and_slope(z + move)[1] - value_and_slope(z - move)[1]
-        return np.asarray(change / (2.0 * np.abs(move).max()))
+    def curvature_at(z: FloatArray, wide: FloatArray) -> FloatArray:
+        there = z + np.vstack([np.diag(wide), -np.diag(wide)])
+        f = objective((there[:, None] + moves[1:]).reshape(-1, p)).reshape(2, p, 2, p)
+        slopes = (f[:, :, 0] - f[:, :, 1]) / (2.0 * step)
+        return np.asarray((slopes[0] - slopes[1]) / (2.0 * wide[:, None]))
 
     best = minimize(value_and_slope, start, jac=True, method="BFGS", options={"gtol": 3e-3})
     z = np.asarray(best.x, dtype=float)
     wide = np.full(p, _WIDE)
-    curvature = np.array([slope_change(z, w) for w in np.diag(wide)])
+    curvature = curvature_at(z, wide)
     # The posterior's width, all else held.
     alone = np.maximum(np.diag(curvature), _FEWEST_DETAIL) ** -0.5
     if np.any(wide > alone / 4.0):
-        curvature = np.array([slope_change(z, w) for w in np.diag(np.minimum(wide, alone / 4.0))])
+        curvature = curvature_at(z, np.minimum(wide, alone / 4.0))
     eigenvalues, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
     return z, np.asarray((vectors / np.maximum(eigenvalues, _FEWEST_DETAIL)) @ vectors.T)
