@@ -546,7 +546,7 @@ def test_simulated_speeds_are_covered() -> None:
 
     Nodes too: each wafer's number is told, and those in use are inferred from it.
     """
-    count = 80
+    count = 50
     simulated = simulate(founding(), count, seed=4)
     ranks = np.empty((count, len(QUANTITIES)))
     # Whole numbers: the mass at the truth itself is split at random, so that ranks are uniform.
