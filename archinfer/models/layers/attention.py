@@ -10,6 +10,9 @@ from typing import Literal
 from archinfer.models.layers.pieces import Memoryless, Piece, Sized
 from archinfer.models.shape import Cache
 
+SOFTMAX = ("scores", "softmax maximum", "softmax sum")
+"""Dependent all-reduces between projections and the weighted sum."""
+
 
 @dataclass(frozen=True, slots=True)
 class Indexer(Sized):
@@ -166,14 +169,5 @@ class Attention(Memoryless):
         low_rank = () if self.query_rank is None else ("query down-projection", "query norm")
         normed = () if self.qk_norm == "none" else ("q/k norm",)
         indexer = () if self.indexer is None else self.indexer.steps
-        return (
-            *low_rank,
-            "QKV projection",
-            *normed,
-            *indexer,
-            "scores",
-            "softmax maximum",
-            "softmax sum",
-            "attention output",
-            "output projection",
-        )
+        before = (*low_rank, "QKV projection", *normed, *indexer)
+        return (*before, *SOFTMAX, "attention output", "output projection")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
-from archinfer.models.layers.attention import Indexer
+from archinfer.models.layers.attention import SOFTMAX, Indexer
 from archinfer.models.layers.pieces import Memoryless, Piece, Sized, need
 from archinfer.models.shape import Cache
 
@@ -107,17 +107,8 @@ class LatentAttention(Memoryless):
         down = ("q_a and kv_a projection", "latent norm", "q_b projection")
         query = down if self.query_rank is not None else ("q and kv_a projection",)
         indexer = () if self.indexer is None else self.indexer.steps
-        return (
-            *query,
-            *indexer,
-            "absorbed query",
-            "scores",
-            "softmax maximum",
-            "softmax sum",
-            "latent output",
-            "value up-projection",
-            "output projection",
-        )
+        after = ("latent output", "value up-projection", "output projection")
+        return (*query, *indexer, "absorbed query", *SOFTMAX, *after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,16 +209,7 @@ class CompressedAttention(Memoryless):
     @property
     def steps(self) -> tuple[str, ...]:
         """Dependent all-reduces, the branch's own norm not included."""
-        return (
-            "q_a and kv projection",
-            "latent norm",
-            "q_b projection",
-            "query norm",
-            *(() if self.indexer is None else self.indexer.steps),
-            "scores",
-            "softmax maximum",
-            "softmax sum",
-            "attention output",
-            "output down-projection",
-            "output projection",
-        )
+        before = ("q_a and kv projection", "latent norm", "q_b projection", "query norm")
+        indexer = () if self.indexer is None else self.indexer.steps
+        after = ("attention output", "output down-projection", "output projection")
+        return (*before, *indexer, *SOFTMAX, *after)
