@@ -155,15 +155,9 @@ class BlindTest(Record):
     """Models timed here, and inferred from their speed alone."""
 
     KEYS = (
-        "cases",
-        "coverage90",
-        "coverage_region",
-        "median_width",
-        "quantities",
-        "rules",
-        "models",
+        "cases", "coverage90", "coverage_region", "median_width", "quantities", "rules", "models",
         "skipped",
-    )
+    )  # fmt: skip
 
     models: tuple[BlindModel, ...]
     skipped: tuple[str, ...]

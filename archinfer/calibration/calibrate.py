@@ -96,24 +96,13 @@ class Calibration(Record):
     """This machine, measured and fitted."""
 
     KEYS = (
-        "host=run.host",
-        "quick=settings.quick",
-        "seed=settings.seed",
-        "memory_budget_bytes=settings.memory_bytes",
-        "rounds=run.rounds",
-        "unrest=run.jitter",
-        "ceilings=run.host.ceilings",
-        "coefficients=run.fit.coefficients",
-        "fit=run.fitted",
-        "heldout=run.heldout",
-        "decode_bandwidth_fraction=bandwidth.fraction",
-        "decode_bandwidth=bandwidth",
-        "routing",
-        "prefill",
-        "transferable=transferable.rows",
-        "skipped",
-        "blind",
-    )
+        "host=run.host", "quick=settings.quick", "seed=settings.seed",
+        "memory_budget_bytes=settings.memory_bytes", "rounds=run.rounds", "unrest=run.jitter",
+        "ceilings=run.host.ceilings", "coefficients=run.fit.coefficients", "fit=run.fitted",
+        "heldout=run.heldout", "decode_bandwidth_fraction=bandwidth.fraction",
+        "decode_bandwidth=bandwidth", "routing", "prefill", "transferable=transferable.rows",
+        "skipped", "blind",
+    )  # fmt: skip
 
     run: Run
     """Timed shapes and fitted constants."""

@@ -63,12 +63,8 @@ _WEIGHTS = (
 )
 
 _ALIASES = {
-    "float32": "fp32",
-    "bfloat16": "bf16",
-    "float16": "fp16",
-    "fp4": "nvfp4",
-    "int4-g32": "int4",
-}
+    "float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "fp4": "nvfp4", "int4-g32": "int4",
+}  # fmt: skip
 """`fp4` alone is read as NVFP4, the native 4-bit format with the larger scale overhead."""
 
 _KV = (

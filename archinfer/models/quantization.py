@@ -24,18 +24,10 @@ from archinfer.models.quantmethods import (
 )
 
 _DTYPES = {
-    "float32": "fp32",
-    "float16": "fp16",
-    "bfloat16": "bf16",
-    "float": "fp32",
-    "half": "fp16",
-    "fp32": "fp32",
-    "fp16": "fp16",
-    "bf16": "bf16",
-    "float8_e4m3fn": "fp8",
-    "float8_e4m3fnuz": "fp8",
-    "float8_e5m2": "fp8",
-}
+    "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float": "fp32", "half": "fp16",
+    "fp32": "fp32", "fp16": "fp16", "bf16": "bf16", "float8_e4m3fn": "fp8",
+    "float8_e4m3fnuz": "fp8", "float8_e5m2": "fp8",
+}  # fmt: skip
 """PyTorch's names of number formats, and the short ones."""
 
 

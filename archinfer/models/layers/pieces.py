@@ -11,22 +11,9 @@ from archinfer.errors import InputError
 from archinfer.models.shape import Cache
 
 COMPONENTS = (
-    "embedding",
-    "attention",
-    "indexer",
-    "ssm",
-    "dense_mlp",
-    "experts",
-    "shared",
-    "latent",
-    "router",
-    "norm",
-    "hyper",
-    "ngram_table",
-    "ngram_projection",
-    "other",
-    "lm_head",
-)
+    "embedding", "attention", "indexer", "ssm", "dense_mlp", "experts", "shared", "latent",
+    "router", "norm", "hyper", "ngram_table", "ngram_projection", "other", "lm_head",
+)  # fmt: skip
 """Every component a count is broken into, in the order of printing."""
 
 OUTSIDE_COMPONENTS = frozenset({"embedding", "lm_head", "ngram_table"})

@@ -12,32 +12,21 @@ from archinfer.models.readers.style import Style
 
 EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
 TOP_K = (
-    "num_experts_per_tok",
-    "num_experts_per_token",
-    "experts_per_token",
-    "moe_topk",
-    "moe_k",
-    "moe_top_k",
-    "top_k_experts",
-)
+    "num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_topk", "moe_k",
+    "moe_top_k", "top_k_experts",
+)  # fmt: skip
 EXPERT_WIDTH = ("moe_intermediate_size", "expert_ffn_hidden_size", "expert_hidden_dim")
 SHARED_EXPERTS = (
-    "n_shared_experts",
-    "num_shared_experts",
-    "num_shared_expert",
-    "moe_num_shared_experts",
-)
+    "n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts",
+)  # fmt: skip
 LAYERS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer")
 HIDDEN = ("hidden_size", "d_model", "n_embd")
 HEADS = ("num_attention_heads", "n_heads", "n_head")
 KV_HEADS = ("num_key_value_heads", "num_attention_groups", "num_kv_heads")
 SCORE_BIASES = (
-    "use_routing_bias",
-    "use_moe_router_bias",
-    "moe_router_enable_expert_bias",
-    "use_expert_bias",
+    "use_routing_bias", "use_moe_router_bias", "moe_router_enable_expert_bias", "use_expert_bias",
     "moe_use_aux_free",
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
