@@ -92,7 +92,7 @@ def test_decode_waits_for_the_prompts_of_others() -> None:
     assert 0.0 < time(16, 1000) < time(64, 1000) < time(64, 4000)
     assert time(64, 1000, 500) == pytest.approx(2.0 * time(64, 1000))
     # 63 prompts for each 1,000 passes, and as many launches of a pass as their tokens fill.
-    wide = (1.0 + 8192 / KERNEL_WIDTH) / 2.0
+    wide = (1.0 + 8192 * (1.0 - 0.25 * 3 / 4) / KERNEL_WIDTH) / 2.0
     kernels = 80.0 * H200.fixed_time_per_layer_s * wide * H200.prompt_pass_factor
     products = 63 * 2 * 855.65e6 * 80 * 1000 / (4 * 1.979e15 * H200.compute_efficiency)
     scores = 63 * 2 * 1000 * 16384 * 500 * 80 / (4 * 0.989e15 * H200.compute_efficiency)

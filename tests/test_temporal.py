@@ -141,7 +141,8 @@ def test_terms_by_hand() -> None:
     assert time.head == pytest.approx(1e9 / (rate * g))
     each = float(sync_latency_s(A100, g)) + 7 * 4096 * 2 / (300e9 * A100.network_efficiency)
     assert time.reductions == pytest.approx(10 * A100.reductions_per_layer * each)
-    width = (1.0 + 4096 / KERNEL_WIDTH) / 2.0
+    # Eight nodes split a quarter of the width of a dense layer.
+    width = (1.0 + 4096 * (1.0 - 0.25 * 7 / 8) / KERNEL_WIDTH) / 2.0
     fixed = 10 * 2 * A100.fixed_time_per_layer_s * width + A100.fixed_time_per_token_s
     assert time.fixed == pytest.approx(fixed + A100.fixed_time_per_sequence_s)
     kv_rate = A100.bandwidth_bytes_per_s * A100.kv_bandwidth_efficiency
@@ -160,7 +161,9 @@ def test_a_layer_with_experts_takes_more_kernels() -> None:
         - B200.fixed_time_per_sequence_s
         for g in (dense, routed)
     ]
-    assert times[1] / times[0] == pytest.approx(1.0 + B200.routed_kernels / DENSE_CHAIN)
+    kernels = 1.0 + B200.routed_kernels / DENSE_CHAIN
+    split, whole = (1.0 + w * 4096 / KERNEL_WIDTH for w in (1.0 - 0.25 * 7 / 8, 1.0))
+    assert times[1] / times[0] == pytest.approx(kernels * whole / split)
     old = B200.with_constants({"routed_kernels": math.nan, "routed_layer_factor": 3.0})
     alone = temporal_time(
         old, Workload(ModelShape((routed,), 4096), Traffic(1000)), Placement(1.0, 8.0)
@@ -172,7 +175,7 @@ def test_a_layer_with_experts_takes_more_kernels() -> None:
 def test_kernels_are_counted() -> None:
     """Latent attention has four more than grouped queries, 4-bit experts run fused."""
     one = ModelShape((LayerGroup(1, 1e9),), KERNEL_WIDTH)
-    on = node_group(B200, Workload(one, Traffic(1000)), Placement(1.0, 8.0))
+    on = node_group(B200, Workload(one, Traffic(1000)), Placement(1.0, 1.0))
     each = B200.fixed_time_per_layer_s / DENSE_CHAIN
     none, some = np.array(False), np.array(True)
     for model, bits, expected in (
@@ -594,3 +597,13 @@ def test_data_parallel_layouts_are_read_and_chosen() -> None:
     )
     assert best.fits and best.data_parallel and not forced.fits
     assert not predict(model, h200, asked.with_(concurrency=1), changes=False).data_parallel
+
+
+def test_scheduling_grows_with_the_root_of_the_users() -> None:
+    shape = ModelShape((LayerGroup(10, 1e9),), 4096)
+
+    def fixed(users: int) -> float:
+        workload = Workload(shape, Traffic(1000, users, 16.0))
+        return float(temporal_time(A100, workload, Placement(10.0, 1.0)).fixed)
+
+    assert fixed(64) - fixed(1) == pytest.approx(7.0 * A100.fixed_time_per_sequence_s)

@@ -201,7 +201,7 @@ class Node(Record):
     network_efficiency: Annotated[Number, Key("network_efficiency", **_SHARE)] = math.nan
     """part of the scale-up bandwidth that all-reduces in one step reach; NaN: rings at all of it"""
     fixed_time_per_sequence_s: Annotated[Number, Key("fixed_time_per_sequence", **_TIME)] = 0.0
-    """of a pass, for each sequence in it: sampling, scheduling"""
+    """of a pass with one sequence, of B sequences sqrt(B) times: sampling, scheduling"""
     prompt_efficiency: Annotated[
         Number, Key("prompt_efficiency", "ratio", most=1.0, uncertain=True, optional=True)
     ] = math.nan

@@ -8,6 +8,8 @@
   group leaves its scale-up domain; their payload counts for large batches.
 - The fixed time of a layer is that of its kernels, whatever their bytes: in proportion to the
   chain of dependent steps, and more where routed experts bring kernels of their own.
+- Beside the engine's loop, a pass of B users takes sqrt(B) times what one takes to schedule and to
+  sample: both go in batches, partly beside the layers.
 - Arithmetic runs at the peak of the weights' own number format where there is one. Narrower
   weights than that are unpacked first, which vector units do beside the reads.
 - Matrices of fewer parameters than `small_matrix_params` run on one core of the node, at
@@ -177,7 +179,7 @@ def temporal_time(hardware: Hardware, workload: Workload, mapping: Placement) ->
     links, latency = links_s(hardware, mapping.stages(shape.layers), on.tokens * shape.hidden_size)
     each_token_s, sequences_s = (
         hardware.fixed_time_per_token_s,
-        (hardware.fixed_time_per_sequence_s * on.batch),
+        hardware.fixed_time_per_sequence_s * np.sqrt(on.batch),
     )
     per_token = each_token_s + sequences_s
     prompts, prompts_ledger = others_prompts(on, workload)
