@@ -519,3 +519,18 @@ def test_the_example_of_evidence_names_every_kind() -> None:
     text = (ROOT / "archinfer" / "data" / "evidence-example.yaml").read_text(encoding="utf-8")
     told = text.partition("Kinds: ")[2].partition(".")[0].replace("#", "")
     assert [kind.strip() for kind in told.split(",")] == [*KINDS, *NAMED]
+
+
+def test_what_takes_long_is_told_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import time
+
+    from archinfer.cli import progress
+
+    monkeypatch.setattr(progress, "PATIENCE_S", 0.02)
+    with progress.waiting("nothing to wait for"):
+        pass
+    with progress.waiting("fitting"):
+        time.sleep(0.2)
+    assert capsys.readouterr().err == "fitting ...\n"

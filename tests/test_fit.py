@@ -17,7 +17,7 @@ from archinfer import catalogue
 from archinfer.errors import FileError
 from archinfer.fitting.cases import prepare, prepare_all
 from archinfer.fitting.fit import Fit, FitModel, fit_rows, quantiles, without_model
-from archinfer.fitting.observations import Observation, load, read
+from archinfer.fitting.observations import Observation, Row, load, read
 from archinfer.fitting.pooled import Pool
 from archinfer.fitting.prior import fit_prior
 from archinfer.fitting.profile import profile_text
@@ -441,3 +441,24 @@ def test_derivatives_of_pooled_times_are_exact() -> None:
         move[j] = 1e-5
         change = (pool(theta + move)[0] - pool(theta - move)[0]) / 2e-5
         assert slope[tokens, j] == pytest.approx(change[tokens], abs=2e-4), pool.names[j]
+
+
+def test_the_example_of_observations_is_read_and_fitted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.yaml"
+    asked = ("fit", "--hardware", "h100-sxm", "--observations", str(path))
+    assert run(capsys, *asked, "--init").out.endswith(f"--observations {path}\n")
+    assert run(capsys, *asked, "--init").code == 2  # it is there already
+    single, served = read(path)
+    assert (single.batch, served.batch, served.first_token_s) == (1.0, 32.0, 0.4)
+    assert (served.tokens_per_s, served.kv_bits) == (pytest.approx(1000 / 17), 8.0)
+    done = run(capsys, *asked)
+    assert done.code == 0 and "Llama 3.1 70B" in done.out
+    keys = Row.model_fields
+    page = (Path(__file__).resolve().parent.parent / "docs" / "observations.md").read_text("utf-8")
+    assert not [
+        key
+        for key in keys
+        if key not in page and key not in ("hardware", "measured_by", "mesh_side")
+    ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from archinfer.cli.examples import init_option, write_example
 from archinfer.cli.output import say, warn
 from archinfer.cli.progress import waiting
 
@@ -11,7 +12,10 @@ if TYPE_CHECKING:
     from archinfer.fitting.observations import Observation
 
 
-def fit(asked: dict[str, Any]) -> None:
+EXAMPLE_NAME = "observations.yaml"
+
+
+def fit(asked: dict[str, Any], init: Annotated[bool, init_option(EXAMPLE_NAME)] = False) -> None:
     """Fit a profile's unknown constants to published speeds, with their uncertainty."""
     from archinfer.api.arguments import number
     from archinfer.api.solving import machine
@@ -24,6 +28,11 @@ def fit(asked: dict[str, Any]) -> None:
     from archinfer.writing import check_target, write
 
     hardware, observations, save = asked["hardware"], asked["observations"], asked["save"]
+    if init:
+        named = [] if observations is None else [observations]
+        use = f"fit --hardware {hardware} --observations"
+        write_example(named, EXAMPLE_NAME, "observations-example.yaml", use)
+        return
     release = number("release", asked)
     if save is not None:
         check_target("--save", save)

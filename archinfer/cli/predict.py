@@ -49,6 +49,8 @@ def predict(
     swept = [(load, served(profile, asked["nodes"], load)) for load in loads(asked)]
     _check_models(models, asked, len(swept))
     rows = [_known(name, profile, one) for name in models or () for _, one in swept]
+    if profile.note:
+        warn(f"{profile.name}: {profile.note}")
     timed = [change for change in overrides if not change.startswith(NO_TIME)]
     if rows and timed and _changes_nothing(rows, asked["hardware"]):
         warn(f"{'; '.join(timed)}: no speed changes, something else sets the time")

@@ -7,15 +7,26 @@ from contextlib import contextmanager
 
 import typer
 
+PATIENCE_S = 2.0
+
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Says on a terminal what takes its time, until it is done; elsewhere nothing."""
+    """Says on a terminal what takes its time, until it is done; elsewhere in a line, if it takes
+    longer than `PATIENCE_S`."""
+    from threading import Timer
+
     from rich.console import Console
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield
+        late = Timer(PATIENCE_S, lambda: typer.echo(f"{what} ...", err=True))
+        late.daemon = True
+        late.start()
+        try:
+            yield
+        finally:
+            late.cancel()
         return
     with console.status(what):
         yield

@@ -96,6 +96,7 @@ class Hardware(Node):
     speculation: SpeculationLaw | None = None
     """how its services decode speculatively, where that was fitted"""
     usual_software: str | None = None
+    note: str | None = None
     """the software whose speeds the constants describe; null: not said"""
     software: tuple[SoftwareFactor, ...] = ()
     """other software, slower or faster in its fixed times, where fitted"""
@@ -230,6 +231,7 @@ class Hardware(Node):
             log_covariance=matrix,
             speculation=profile.speculation_law(),
             usual_software=profile.usual_software,
+            note=profile.note,
             software=tuple(
                 SoftwareFactor(name, other.fixed_time_factor, other.log_sd)
                 for name, other in (profile.software or {}).items()
