@@ -326,12 +326,13 @@ def test_made_up_hardware_through_every_command(
 def test_a_target_on_gpus_says_with_what(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["solve", "--hardware", "b200", "--tokens-per-second", "750"]
     text = " ".join(run(capsys, *words).out.split())
-    # Small dense models only.
     assert "With tilert in place of serving engines" in text
     document = json.loads(run(capsys, *words, "--format", "json").out)
-    assert [v["feasible"] for v in document["variants"]] == [True, True, True]
+    # Software whose fixed times are within a tenth of the usual ones is no variant of its own.
+    assert [v["name"] for v in document["variants"]] == ["no speculation", "tilert"]
+    assert all(v["feasible"] for v in document["variants"])
     most = document["variants"][0]["ranges"]["total_params"]["high"]
-    assert most < 4e10
+    assert most < 1e11
     assert f"Without speculation (1 accepted token a pass): up to {compact(most)} total, or" in text
     founding = ["--total", "3T", "--active", "150B", "--layers", "88", "--weights", "fp8"]
     done = run(capsys, *words, *founding, "--nodes", "1:576")
