@@ -96,8 +96,8 @@ class Hardware(Node):
     speculation: SpeculationLaw | None = None
     """how its services decode speculatively, where that was fitted"""
     usual_software: str | None = None
-    note: str | None = None
     """the software whose speeds the constants describe; null: not said"""
+    note: str | None = None
     software: tuple[SoftwareFactor, ...] = ()
     """other software, slower or faster in its fixed times, where fitted"""
     origin: str = dataclasses.field(default="", compare=False)
@@ -318,10 +318,8 @@ class Hardware(Node):
     def with_software(self, name: str) -> Hardware:
         """The machine with other software: its fixed times take as much longer or shorter.
 
-        Bytes and arithmetic stay as they are, so no software is faster than the bandwidth.
-
-        Args:
-            name: `USUAL_SOFTWARE`, or one that `software` lists.
+        Bytes and arithmetic stay as they are, so no software is faster than the bandwidth. `name`:
+        `USUAL_SOFTWARE`, or one that `software` lists.
 
         Raises:
             UnknownNameError: the profile lists no such software.
