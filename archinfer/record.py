@@ -58,6 +58,7 @@ from typing import (
 )
 
 import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
 Kind = TypeVar("Kind")
@@ -245,7 +246,9 @@ def _about(owner: Any, path: str) -> tuple[Any, str | None]:
 def _without_arrays(hint: Any) -> Any:
     """One model's type of a field that holds arrays where there are several models."""
     if get_origin(hint) in (Union, UnionType):
-        return Union[tuple(a for a in get_args(hint) if get_origin(a) is not np.ndarray)]  # noqa: UP007
+        # From NumPy 2.5 on NDArray is an alias with a name of its own.
+        arrays = (np.ndarray, NDArray)
+        return Union[tuple(a for a in get_args(hint) if get_origin(a) not in arrays)]  # noqa: UP007
     return hint
 
 
