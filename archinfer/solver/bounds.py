@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.models.shape import FloatArray, Number
+from archinfer.physics.decode import Z90
 from archinfer.physics.memory import room_bytes
 from archinfer.solver.constraints import HIDDEN_FLOOR, Candidate, constraints
 from archinfer.solver.question import Question
@@ -121,6 +123,21 @@ class Bounds:
         step is a quarter. Of one token on a wafer nothing bends but the spread.
         """
         return 3 if self.alone else 24
+
+    @cached_property
+    def gain(self) -> float:
+        """Most by which a slack of speed at any N exceeds that at the least, where T is least.
+
+        Of the spread, which is at most that of three constants that take the same seconds, and of
+        the software.
+        """
+        q = self.question
+        _, _, covariance = q.hardware.constants()
+        constants = 3.0 * float(np.sqrt(np.max(np.diag(covariance), initial=0.0)))
+        software = max(-np.log(factor) + 3.0 * sd for _, factor, sd in q.softwares)
+        z = Z90 if q.observed else abs(q.confidence_z)
+        spread = float(np.hypot(q.hardware.model_error_log_sd, constants))
+        return float(z * spread + max(software, 0.0))
 
     def candidate(self, total: FloatArray, active: FloatArray, index: Index) -> Candidate:
         """Models in the slices at `index`."""

@@ -115,7 +115,7 @@ def _best(
     best = np.minimum(first.fast, last.slow)
     # Another limit of speed may take away all that is slow enough.
     both = b.has(SLOW) and b.has(*FAST[1:])
-    open_ = np.arange(len(active)) if both else np.flatnonzero(best < 0.0)
+    open_ = np.flatnonzero((first.fast >= -b.gain) & ((best < 0.0) | both))
     best[open_] = -np.inf
     pieces = pieces_of(b, low[open_], high[open_], active[open_], index[open_])
     for k in range(len(pieces.start)):

@@ -562,8 +562,8 @@ def attempt(seed: int) -> tuple[int, str, list[str], float]:
         command = shlex.join(case.words)
         kinds = [_kind(path) for path in case.targets]
         before = {p.name for p in Path(scratch).iterdir()}
-        signal.signal(signal.SIGALRM, _too_slow)
-        signal.alarm(SECONDS_OF_A_CASE)
+        signal.signal(signal.SIGPROF, _too_slow)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS_OF_A_CASE)
         try:
             done = run(case.words, case.environment)
             wrong = list(faults(case, done))
@@ -573,9 +573,9 @@ def attempt(seed: int) -> tuple[int, str, list[str], float]:
             if case.emitted is not None and not wrong:
                 wrong += emit_faults(done, case.emitted)
         except TooSlow:
-            wrong = [f"takes more than {SECONDS_OF_A_CASE} s"]
+            wrong = [f"takes more than {SECONDS_OF_A_CASE} s of CPU"]
         finally:
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
         for path, kind in zip(case.targets, kinds, strict=True):
             special = kind is not None and not stat.S_ISREG(kind)
             if special and not stat.S_ISDIR(kind or 0) and _kind(path) != kind:
