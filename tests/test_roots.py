@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize.elementwise import find_root
 
+from archinfer.solver.jumps import Jumping, ends_of_several, highest
 from archinfer.solver.roots import last_nonnegative
 
 
@@ -44,3 +45,27 @@ def test_ends_and_plateaus(start: float, at: float, kind: str, width: float) -> 
 def test_empty_bracket() -> None:
     found = last_nonnegative(lambda x, _: x, np.array([1.0]), np.array([0.0]))
     assert found[0] == -np.inf
+
+
+@pytest.mark.parametrize("jump", np.linspace(0.21, 2.93, 23))
+def test_ends_beyond_a_jump_of_any_place(jump: float) -> None:
+    """Falls below 0 at 0.1, is 1e-3 above it where it jumps, and falls again: known ends."""
+
+    def both(x: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+        return np.where(x > jump, jump + 1e-3 - x, 0.1 - x), [x - jump]
+
+    function, low, high = Jumping.parts(both), np.array([0.0, 0.2]), np.array([3.0, 3.0])
+    first, last = ends_of_several(function, low, high, 6)
+    assert last == pytest.approx([jump + 1e-3] * 2, abs=1e-10)
+    assert first == pytest.approx([0.0, jump], abs=1e-9)
+    x, most = highest(function, low[1:], high[1:], np.array([0]), 6)
+    assert x == pytest.approx([jump], abs=1e-6)
+    assert most == pytest.approx([1e-3], abs=1e-6)
+
+
+def test_a_maximum_between_steps_that_reaches_0() -> None:
+    def both(x: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+        return 1e-6 - (x - 1.234) ** 2, []
+
+    ends = ends_of_several(Jumping.parts(both), np.array([0.0]), np.array([3.0]), 6)
+    assert np.concatenate(ends) == pytest.approx([1.233, 1.235], abs=1e-9)
