@@ -46,7 +46,12 @@ from archinfer.words import counted
 
 
 def check(paths: Iterable[str | os.PathLike[str]], evaluate: bool = True) -> Report:
-    """Every check of several files, or only reading them; a wrong file does not stop the others."""
+    """Every check of several files; a wrong file does not stop the others.
+
+    Args:
+        paths: the files.
+        evaluate: False: they are only read.
+    """
     results: list[Result] = []
     errors: list[Remark] = []
     warnings: list[Remark] = []
