@@ -55,6 +55,17 @@ CONSTRAINTS = {
 }
 """What physical thing each constraint of the solver is, or who asked for it."""
 
+NOTES = {
+    "nodes unknown": "how many {node}s there are was not said: {fewest:,} to {last:,} were tried, "
+    "so where capacity draws an end it is that of {last:,} (--nodes says how many)",
+    "nodes idle": "no model here uses more than {most:,} of the {last:,} {node}s: layers are whole",
+    "search limit": "search limit ({layers} layers; --layers raises it)",
+    "no speculation": "without speculation (1 accepted token a pass)",
+    "software": "with {name}{place} (fixed times {factor} of its)",
+    "in place of": " in place of {usual}",
+}
+"""What is said of a whole answer, and of other means than those assumed."""
+
 CONFLICTS = {
     "three": "three or more constraints exclude each other",
     "two": "no single constraint opens the region; two must give together",

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import numpy as np
 
 from archinfer.asking import Range
+from archinfer.phrases import NOTES
 from archinfer.record import As, Ends, Record
 from archinfer.solver.conflict import Conflict, conflict
 from archinfer.solver.constraints import Constraint, constraints
@@ -210,16 +211,8 @@ def answer(question: Question, architectures: int = DESIGNS) -> Answer:
     example = found[0] if found else None
     most = int(region.slices.nodes.max())
     node, fewest, last = question.hardware.node, *question.nodes
-    notes = []
-    if not question.nodes_known:
-        notes.append(
-            f"how many {node}s there are was not said: {fewest:,} to {last:,} were tried, so where "
-            f"capacity draws an end it is that of {last:,} (--nodes says how many)"
-        )
-    if most < last and question.nodes_known:
-        notes.append(
-            f"no model here uses more than {most:,} of the {last:,} {node}s: layers are whole"
-        )
+    note = "nodes unknown" if not question.nodes_known else "nodes idle" if most < last else ""
+    notes = [NOTES[note].format(node=node, fewest=fewest, most=most, last=last)] if note else []
     return Answer(
         question,
         region,
@@ -276,7 +269,7 @@ def _layers(region: Region) -> Interval:
     if high == asked_high:
         above = "layers asked"
     elif unlimited and high == LAYERS_MAX:
-        above = f"search limit ({LAYERS_MAX} layers; --layers raises it)"
+        above = NOTES["search limit"].format(layers=LAYERS_MAX)
     else:
         above = stopped_by(high + 1.0)
     return Interval(Bound(low, below), Bound(high, above))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.models.formats import weight_format
+from archinfer.phrases import NOTES
 from archinfer.physics.decode import tokens_per_s
 from archinfer.record import As, Ends, Nullable, Record, keyed
 from archinfer.solver.constraints import Candidate
@@ -115,14 +116,15 @@ def variants(question: Question) -> tuple[Variant, ...]:
     asked: list[tuple[str, str, Question]] = []
     low, high = question.speculation
     if low <= 1.0 < high:
-        text = "without speculation (1 accepted token a pass)"
-        asked.append(("no speculation", text, question.with_(speculation=(1.0, 1.0))))
+        alone = question.with_(speculation=(1.0, 1.0))
+        asked.append(("no speculation", NOTES["no speculation"], alone))
     hardware = question.hardware
     for name, factor, _ in hardware.software:
         if factor >= FASTER:
             continue
-        usual = f" in place of {hardware.usual_software}" if hardware.usual_software else ""
-        text = f"with {name}{usual} (fixed times {plain_number(factor)} of its)"
+        usual = hardware.usual_software
+        place = NOTES["in place of"].format(usual=usual) if usual else ""
+        text = NOTES["software"].format(name=name, place=place, factor=plain_number(factor))
         asked.append((name, text, question.with_(hardware=hardware.with_software(name))))
     return tuple(Variant(name, text, spans(solve(other))) for name, text, other in asked)
 
