@@ -122,7 +122,6 @@ WaferLLM), 54 us (H100, InfiniBand) or 87 to 175 us (fabric not told), 1.2 about
 MODEL_ERROR = 0.15
 ONE_SERVER = 8.0
 """Nodes up to which all-reduces are fitted; the table is flat beyond."""
-SAME_MODEL = {"llama-3.3-70b": "llama-3.1-70b", "deepseek-v3": "deepseek-r1"}
 USUAL = {"trtllm": "tensorrt-llm", "vllm": "vllm", "sglang": "sglang"}
 """Engines of 2025 and 2026, whose fixed times are the usual ones: as serving.csv names them, and
 as profiles do."""
@@ -182,11 +181,6 @@ class Case:
                 tokens_per_s=found.tokens_per_s * self.accepted_tokens,
             )  # fmt: skip
         return found
-
-    @property
-    def model(self) -> str:
-        """The architecture, by one of its names."""
-        return SAME_MODEL.get(self.row.model, self.row.model)
 
 
 def without_graphs(row: ServingRow) -> bool:

@@ -119,7 +119,7 @@ def gpu_fits(makers: Collection[str]) -> dict[str, LogFit]:
     found = gpu.cases()
     narrow, wide = gpu.Model(found), gpu.Model(found, "bf16")
     whole = gpu.fit(narrow)
-    made = np.array([maker(model) for model in narrow.models])
+    made = np.array([maker(str(c.row.architecture)) for c in narrow.cases])
     out = {}
     kv = gpu.NAMES.index(gpu.KV)
     for one in makers:
