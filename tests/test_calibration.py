@@ -57,6 +57,8 @@ from archinfer.report.markdown import to_markdown
 from archinfer.solver.question import Question
 from tests.cli import run
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 TRUTH = {
     "small_matrix_speed": 0.6,
     "bandwidth_efficiency": 0.82,
