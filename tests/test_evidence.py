@@ -410,7 +410,7 @@ class TestFiles:
             infer_by_options("wse-3", 40, evidence=path, layers=60)
 
     def test_a_speed_is_needed(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match="expected a speed"):
+        with pytest.raises(InputError, match="goes with a speed"):
             solve("wse-3", 40, evidence=self.text(tmp_path, "  - layers: 61\n    spread: 5 %\n"))
 
     def test_prompts_need_a_profile_that_knows_them(self) -> None:
@@ -452,7 +452,7 @@ class TestCommands:
         path = tmp_path / "e.yaml"
         assert "written" in run(capsys, "evidence", "--init", str(path)).out
         told = run(capsys, "evidence", str(path)).out
-        assert "prefill 300000 tokens/s of a prompt of 32k" in told
+        assert "prefill 300000 tokens/s at 32k" in told
         path.write_text("schema_version: 1\nevidence: []\n")
         done = run(capsys, "evidence", str(path))
         assert done.code == 2 and "empty list" in done.err

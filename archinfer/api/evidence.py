@@ -251,7 +251,8 @@ def settled(asked: Mapping[str, Any], nodes: Any = None) -> tuple[dict[str, Any]
     pieces = (*observed, *file.pieces)
     base = Evidence(pieces).base
     if pieces and base is None:
-        raise InputError("evidence: expected a speed of one user among what is observed")
+        given_by = next((name for name in _AT if asked.get(name) is not None), "evidence")
+        raise InputError(f"{given_by}: goes with a speed of one user (observed), and none is given")
     for name in file.facts:
         if (nodes if name == "nodes" else asked[name]) is not None and name not in NAMED:
             raise InputError(f"{name}: said by the option and in the evidence; expected one")

@@ -28,6 +28,7 @@ from archinfer.hardware.profile import Hardware
 from archinfer.inference.alternatives import alternatives
 from archinfer.inference.claim import examine
 from archinfer.inference.comparison import Comparison, compare_with
+from archinfer.inference.evidence import Conditions
 from archinfer.inference.infer import infer as infer_from
 from archinfer.inference.posterior import Posterior
 from archinfer.models.formats import kv_format, weight_format, weight_formats
@@ -189,6 +190,8 @@ def _question(
     """The question of arguments that are all there."""
     sparsity = asked["sparsity"]
     key, speed = _speed(tokens_per_second, asked)
+    evidence = asked["evidence"]
+    at = evidence.base.conditions if evidence is not None and evidence.base else Conditions()
     observed = key != "tokens_per_second"
     if asked["physics_only"] and sparsity is not None:
         raise InputError("sparsity is a habit of design: it does not go with physics_only")
@@ -206,9 +209,9 @@ def _question(
         tokens_per_s=ASKS[key].number(key, speed),
         observed=observed,
         ceiling=key == "observed_max",
-        context_tokens=count("context", asked, "8k"),
+        context_tokens=count("context", asked, at.context or "8k"),
         context_known=asked["context"] is not None,
-        concurrency=count("concurrency", asked, 1),
+        concurrency=count("concurrency", asked, at.concurrency or 1),
         **_numbers(profile, asked),
         rules=family_rules(asked),
         tables_known=frozenset(key for key in ("vocabulary", "tied") if asked[key]),

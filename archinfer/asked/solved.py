@@ -87,7 +87,7 @@ class Asked(Common, Sure, total=False):
         Quantity | None, Ask(**SPEED, solve="Tokens/s over all users that must be reached.")
     ]
     max_power: Annotated[
-        Quantity | None, Ask(dimension="watts", form="number", solve="Most power, as 2 MW.")
+        Quantity | None, Ask(dimension="watts", form="number", solve="Most power, as 2MW.")
     ]
     max_price: Annotated[
         Quantity | None,

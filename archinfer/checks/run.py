@@ -34,7 +34,7 @@ from archinfer.files import Document, Location
 from archinfer.forward.prediction import Prediction
 from archinfer.hardware.profile import Hardware
 from archinfer.models import catalogue
-from archinfer.models.checkpoint import load_architecture
+from archinfer.models.checkpoint import is_model, load_architecture
 from archinfer.models.solver_family import FamilyRules, family_shape
 from archinfer.solver.conflict import conflict
 from archinfer.solver.constraints import constraints
@@ -182,7 +182,7 @@ class _Runner:
             dense = model.active == model.total
             return family_shape(model.total, model.active, model.layers, rules, dense)
         assert model is not None
-        if model.endswith(".json") or (self.folder / model).is_file():
+        if model.endswith(".json") or is_model(str(self.folder / model)):
             architecture = load_architecture(self._path(model, where))
         else:
             architecture = catalogue.load(model)

@@ -51,7 +51,7 @@ KINDS: Final[dict[str, Kind]] = {
         "time the first token of two prompts, the second {} longer, five times each",
     ),
     "ttft": Kind(
-        "seconds", "time to the first token", "prompt", 0.1,
+        "seconds", "time to first token", "prompt", 0.1,
         "time to first token of a prompt of {}, five times, at a quiet hour", -1.0,
     ),
     "tokens_per_pass": Kind(
@@ -95,7 +95,7 @@ class Conditions(Record):
         """The known ones, in words."""
         parts = [
             f"at {_tokens(self.context)} of context" if self.context else "",
-            f"of a prompt of {_tokens(self.prompt)}" if self.prompt else "",
+            f"at {_tokens(self.prompt)}" if self.prompt else "",
             counted(int(self.concurrency), "user") if self.concurrency else "",
             f"speculation {self.speculation}" if self.speculation else "",
         ]

@@ -12,7 +12,7 @@ from archinfer.report import chart
 from archinfer.report import document as doc
 from archinfer.report.predict_model import decodings
 from archinfer.units import format_quantity
-from archinfer.words import change, counted, listed, percent, seconds, speed, speeds
+from archinfer.words import change, counted, listed, percent, seconds, span, speed, speeds
 
 COLUMNS = (
     "hardware", "weights", "nodes", "copies", "tensor_parallel=mapping.tensor_parallel",
@@ -68,7 +68,7 @@ def _asked(plan: Plan) -> str:
         f"{plan.prompt_tokens:,} tokens of prompt and {plan.output_tokens:,} of answer (half of it "
         f"written: {plan.context_tokens:,} of context)",
         "any number of users" if plan.users is None else counted(plan.users, "user"),
-        f"{plan.nodes[0]:,} to {plan.nodes[1]:,} nodes",
+        f"{span(*plan.nodes)} nodes",
     ]
     if plan.target_tokens_per_s is not None:
         parts.append(f"at least {speed(plan.target_tokens_per_s)} tokens/s a user")

@@ -35,6 +35,8 @@ MODES_HEADINGS = ("", "probability", *(SIZES.get(q, QUANTITIES_IN_USE[q]) for q 
 _SIZES = QUANTITIES[:3]
 BOTH_LEAST = 0.02
 """Probability of speculation, and of none, from which on their medians are told apart."""
+DEEPER_LEAST = 0.05
+"""Probability beyond the habits of depth from which on it is said."""
 ALTERNATIVES_TITLE = "What the answer rests on: medians (and widths of 90 %) if one assumed instead"
 ALTERNATIVES = ("", *SIZES.values())
 CHANCES = {
@@ -244,10 +246,12 @@ def notes(posterior: Posterior) -> list[str]:
     """What to know before the posterior is trusted, without full stops."""
     habits = posterior.question.habits
     found = []
-    if habits is not None and posterior.marginals["layers"].p50 > habits.layers[1]:
+    deepest = math.inf if habits is None else habits.layers[1]
+    deeper = float(posterior.weights[posterior.draws.layers > deepest].sum())
+    if deeper >= DEEPER_LEAST:
         found.append(
-            f"half of the posterior is deeper than the {habits.layers[1]:.0f} layers of the habits "
-            "above: its prior lets a larger model grow in depth as in width"
+            f"{percent(deeper)} of it is deeper than the {deepest:.0f} layers of habit: "
+            "large models may be"
         )
     return [*found, *posterior.warnings]
 
@@ -264,7 +268,7 @@ def plain_or_speculated(posterior: Posterior) -> Iterator[str]:
         for mine in (used, ~used)
     ]
     yield (
-        "a faster speed may mean speculation, not a smaller model: "
+        "speculation may have made the speed: "
         f"{compact(middles[0], 2)} active with it ({percent(share)}), "
         f"{compact(middles[1], 2)} without"
     )
