@@ -35,7 +35,7 @@ MODES_HEADINGS = ("", "probability", *(SIZES.get(q, QUANTITIES_IN_USE[q]) for q 
 _SIZES = QUANTITIES[:3]
 BOTH_LEAST = 0.02
 """Probability of speculation, and of none, from which on their medians are told apart."""
-DEEPER_LEAST = 0.05
+DEEPER_LEAST = 0.25
 """Probability beyond the habits of depth from which on it is said."""
 ALTERNATIVES_TITLE = "What the answer rests on: medians (and widths of 90 %) if one assumed instead"
 ALTERNATIVES = ("", *SIZES.values())
