@@ -170,8 +170,9 @@ class Common(TypedDict, total=False):
         Ask(
             **_TOKENS,
             swept=True,
-            solve="Tokens of context (128k = 128,000). With an observed speed what every user holds; "
-            "SPEED@CONTEXT says what was read. Default: 8k (the posterior: unknown, 1k to 64k).",
+            solve="Tokens of context (128k = 128,000). With an observed speed what every user "
+            "holds; SPEED@CONTEXT says what was read. Default: 8k (the posterior: unknown, 1k to "
+            "64k).",
             predict=_CONTEXTS,
             compare=_CONTEXT,
             pareto="Tokens of context, half an answer in them; the prompt is the rest. Default: "
