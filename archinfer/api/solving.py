@@ -28,7 +28,7 @@ from archinfer.hardware.profile import Hardware
 from archinfer.inference.alternatives import alternatives
 from archinfer.inference.claim import examine
 from archinfer.inference.comparison import Comparison, compare_with
-from archinfer.inference.evidence import Conditions
+from archinfer.inference.evidence import Evidence
 from archinfer.inference.infer import infer as infer_from
 from archinfer.inference.posterior import Posterior
 from archinfer.models.formats import kv_format, weight_format, weight_formats
@@ -190,8 +190,7 @@ def _question(
     """The question of arguments that are all there."""
     sparsity = asked["sparsity"]
     key, speed = _speed(tokens_per_second, asked)
-    evidence = asked["evidence"]
-    at = evidence.base.conditions if evidence is not None and evidence.base else Conditions()
+    at = (asked["evidence"] or Evidence(())).conditions
     observed = key != "tokens_per_second"
     if asked["physics_only"] and sparsity is not None:
         raise InputError("sparsity is a habit of design: it does not go with physics_only")
@@ -312,8 +311,8 @@ def _check_goes_together(question: Question, asked: Mapping[str, Any]) -> None:
 
 
 def _confidence_z(asked: Mapping[str, Any]) -> float:
-    certainty = number("confidence", asked)
     # Exactly the centre for one half, so that no uncertainty enters the default.
+    certainty = number("confidence", asked)
     return 0.0 if certainty == 0.5 else NormalDist().inv_cdf(certainty)
 
 
@@ -351,12 +350,8 @@ def _compared(posterior: Posterior, model: str, speed: Quantity) -> Comparison:
     """Why the observed speed differs from that of a known model."""
     architecture, _ = read_model(model)
     weights = weight_format(architecture.weight_format).name
-    return compare_with(
-        posterior,
-        architecture.shape(weights),
-        ASKS["observed"].number("compare", speed),
-        weights=weights,
-    )
+    observed = ASKS["observed"].number("compare", speed)
+    return compare_with(posterior, architecture.shape(weights), observed, weights=weights)
 
 
 def machine(

@@ -179,6 +179,11 @@ class Evidence:
         mine = (p for p in self.pieces if not p.deployment)
         return next((p for p in mine if p.kind == "speed" and not p.model), None)
 
+    @property
+    def conditions(self) -> Conditions:
+        """Those of the first speed; nothing known where there is none."""
+        return self.base.conditions if self.base else Conditions()
+
     def served(
         self, concurrency: Range | None, context: Range | None
     ) -> tuple[Range | None, Range | None]:
@@ -189,8 +194,8 @@ class Evidence:
         """
         mine = (p for p in self.pieces if not p.deployment)
         users = [p.conditions.concurrency for p in mine if p.conditions.concurrency]
-        if concurrency is None and users and self.base and self.base.conditions.concurrency:
+        if concurrency is None and users and self.conditions.concurrency:
             concurrency = (max(users), max(users))
-        if context is None and self.base and self.base.conditions.context:
-            context = (self.base.conditions.context,) * 2
+        if context is None and self.conditions.context:
+            context = (self.conditions.context,) * 2
         return concurrency, context
