@@ -118,7 +118,10 @@ def answer(found: Pareto) -> str:
         what = "Cheapest that meets it" if priced else "Most for its nodes of those that meet it"
         return f"{what}: {_where(found.cheapest)}: {_does(found.cheapest)}."
     if found.nearest is None:
-        return "Nothing holds the model on these nodes; --nodes sets how many there are."
+        return (
+            "Nothing holds the model on these nodes: --nodes sets how many there are, --weights "
+            "the format of its weights."
+        )
     missed = found.nearest.misses_by
     by = f"by a factor of {missed:.3g}" if math.isfinite(missed) else "in something not known"
     told = f"{_where(found.nearest)}: {_does(found.nearest)}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -138,9 +139,10 @@ class _Column:
 
     @property
     def narrowest(self) -> int:
-        """Width in which no word but a path breaks; the cells of most columns stay whole."""
+        """Width in which no word but a path breaks, and no percentage of a heading; the cells of
+        most columns stay whole."""
         cells = [c.plain for c in self.cells]
-        words = [_width(word) for word in self.heading.split()]
+        words = [_width(word) for word in re.findall(r"\S+ %|\S+", self.heading)]
         if self.wraps:
             words += [min(_width(word), PATH) for text in cells for word in text.split()]
         return max([*words, *(() if self.wraps else map(_width, cells))], default=0)
