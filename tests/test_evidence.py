@@ -436,7 +436,7 @@ class TestCommands:
 
     def test_the_table_tells_each_step(self, capsys: pytest.CaptureFixture[str]) -> None:
         options = ("--observed", "750@1k", "--tokens-per-pass", "2.4")
-        told = run(capsys, "solve", "--nodes", "88", *options).out
+        told = " ".join(run(capsys, "solve", "--nodes", "88", *options).out.split())
         assert "What each observation taught" in told and "tokens a pass " in told
         assert "What to measure next" in told
         assert "with 1 more observation, on 88" in told and "bits taught (nodes, evidence)" in told
