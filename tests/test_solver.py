@@ -331,8 +331,8 @@ def test_observed_region_lies_in_the_predicted_interval() -> None:
 def test_variants_are_answers_of_their_own() -> None:
     question = Question(Hardware.load("b200"), nodes=(1, 16))
     found = {v.name: v for v in variants(question)}
-    # 750 tokens/s take drafts or quicker software, and TileRT is the quicker of the two known.
-    assert list(found) == ["no speculation", "tilert", "gpt-fast"]
+    # Of the software known TileRT alone has fixed times that are clearly shorter.
+    assert list(found) == ["no speculation", "tilert"]
     assert found["no speculation"].ranges["total_params"][1] < 1e11  # small models only
     by_hand = solve(question.with_(hardware=question.hardware.with_software("tilert")))
     assert found["tilert"].ranges["total_params"][1] == by_hand.total_high.max()
