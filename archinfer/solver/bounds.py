@@ -40,6 +40,11 @@ class Speeds(NamedTuple):
     still: list[FloatArray]
     """Change sign where the spread or the time jumps as A grows, whatever N is."""
 
+    def take(self, index: Index) -> Speeds:
+        """Those of the points at `index`."""
+        moving, still = ([s[index] for s in part] for part in (self.moving, self.still))
+        return Speeds(self.fast[index], self.slow[index], moving, still)
+
 
 class Bounds:
     """The limits and slacks of a batch of slices, as functions of A and N.

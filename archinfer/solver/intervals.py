@@ -60,14 +60,16 @@ def total_interval(b: Bounds, active: FloatArray, index: Index) -> tuple[FloatAr
         return least, np.where(end < high, np.exp(end), most)
     found_low, found_high = np.full(len(low), np.inf), np.full(len(low), -np.inf)
     possible = np.flatnonzero(low <= high)
-    pieces = pieces_of(b, low[possible], high[possible], active[possible], index[possible])
+    ends = low[possible], high[possible]
+    sides = (b.at(np.exp(x), active[possible], index[possible]) for x in ends)
+    pieces = pieces_of(b, *ends, active[possible], index[possible], *sides)
     for k in range(len(pieces.start)):
         here = np.flatnonzero(np.isfinite(pieces.start[k]))
         at = possible[here]
-        ends = _of_piece(b, pieces.take(k, here), active[at], index[at])
-        some = ends[0] <= ends[1]
-        found_low[at[some]] = np.minimum(found_low[at[some]], ends[0][some])
-        found_high[at[some]] = np.maximum(found_high[at[some]], ends[1][some])
+        start, stop = _of_piece(b, pieces.take(k, here), active[at], index[at])
+        some = start <= stop
+        found_low[at[some]] = np.minimum(found_low[at[some]], start[some])
+        found_high[at[some]] = np.maximum(found_high[at[some]], stop[some])
     # Where speed takes nothing away the end stays what it was, to the last digit.
     return (
         np.where(found_low == low, least, np.exp(found_low)),
@@ -117,7 +119,10 @@ def _best(
     both = b.has(SLOW) and b.has(*FAST[1:])
     open_ = np.flatnonzero((first.fast >= -b.gain) & ((best < 0.0) | both))
     best[open_] = -np.inf
-    pieces = pieces_of(b, low[open_], high[open_], active[open_], index[open_])
+    pieces = pieces_of(
+        b, low[open_], high[open_], active[open_], index[open_], first.take(open_),
+        last.take(open_),
+    )  # fmt: skip
     for k in range(len(pieces.start)):
         here = np.flatnonzero(np.isfinite(pieces.start[k]))
         at, one = open_[here], pieces.take(k, here)
@@ -133,10 +138,16 @@ def _best(
 
 
 def pieces_of(
-    b: Bounds, low: FloatArray, high: FloatArray, active: FloatArray, index: Index
+    b: Bounds,
+    low: FloatArray,
+    high: FloatArray,
+    active: FloatArray,
+    index: Index,
+    first: Speeds,
+    last: Speeds,
 ) -> Pieces:
-    """Cuts log N between `low` and `high` where the spread jumps."""
-    first, last = (b.at(np.exp(x), active, index) for x in (low, high))
+    """Cuts log N between `low` and `high`, where speeds are `first` and `last`, at jumps of the
+    spread."""
 
     def switch(x: FloatArray, i: Index, row: Index) -> FloatArray:
         found = b.at(np.exp(x), active[i], index[i]).moving

@@ -149,29 +149,6 @@ class Region:
             point, slot = point[fits], slot[fits]
             inside[point] = self.allows(total[point], active[point], slot)
         return inside
-        mine = mine[np.argsort(self.slices.layers[mine], kind="stable")]
-        keys = self.slices.layers[mine]
-        start, stop = np.searchsorted(keys, layers), np.searchsorted(keys, layers, side="right")
-        asked = (nodes >= self.question.nodes[0]) & (nodes <= self.question.nodes[1])
-        for step in range(int((stop - start).max(initial=0))):
-            point = np.flatnonzero((start + step < stop) & ~inside & asked)
-            slot = mine[start[point] + step]
-            fits = (
-                (self.slices.nodes[slot] <= nodes[point])
-                & (self.active_low[slot] <= active[point])
-                & (active[point] <= self.active_high[slot])
-                & (self.total_low[slot] <= total[point])
-                & (total[point] <= self.total_high[slot])
-            )
-            point, slot = point[fits], slot[fits]
-            if len(point):
-                low, high = self.total_interval(active[point], slot)
-                inside[point] = (low <= total[point]) & (total[point] <= high)
-                gap = inside[point] & self.bounds.spread
-                at, slice_at = point[gap], slot[gap]
-                speeds = self.bounds.at(total[at], active[at], slice_at)
-                inside[at] = np.minimum(speeds.fast, speeds.slow) >= -ROUNDING
-        return inside
 
 
 def solve(question: Question, layers: FloatArray | None = None) -> Region:
