@@ -68,11 +68,14 @@ class Predicted:
 
 def unknown(hardware: Hardware, piece: Piece) -> str:
     """What the profile does not say, without which the piece teaches nothing; "": nothing."""
-    if KINDS[piece.kind].process == "prompt" and not prompts_known(hardware):
+    kind, process = piece.kind, KINDS[piece.kind].process
+    if process == "price" and not pricing.known(hardware):
+        return f"the profile {hardware.name} states no price (set price.rent, as '30 USD/h')"
+    if (process == "prompt" or kind == "input_price") and not prompts_known(hardware):
         return f"the profile {hardware.name} does not say how fast prompts are read"
-    if piece.kind == "power" and not hardware.power_w > 0.0:
+    if kind == "power" and not hardware.power_w > 0.0:
         return f"the profile {hardware.name} states no power"
-    return pricing.unknown(hardware, piece.kind) if KINDS[piece.kind].process == "price" else ""
+    return ""
 
 
 def check(hardware: Hardware, pieces: Sequence[Piece]) -> None:

@@ -17,7 +17,6 @@ from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.decode import decode_time
 from archinfer.physics.economy import node_dollars_per_hour
 from archinfer.physics.mapping import Placement
-from archinfer.physics.prefill import known as prompts_known
 from archinfer.physics.prefill import time_to_first_token
 from archinfer.physics.workload import Workload
 
@@ -25,13 +24,9 @@ PROMPT_TOKENS = 4000.0
 """Of a priced prompt where none is stated: estimate, a few pages."""
 
 
-def unknown(hardware: Hardware, kind: str) -> str:
-    """What the profile does not say, without which such a price teaches nothing; "": nothing."""
-    if not np.all(np.isfinite(node_dollars_per_hour(hardware, hardware.power_w))):
-        return f"the profile {hardware.name} states no price (set price.rent, as '30 USD/h')"
-    if kind == "input_price" and not prompts_known(hardware):
-        return f"the profile {hardware.name} does not say how fast prompts are read"
-    return ""
+def known(hardware: Hardware) -> bool:
+    """Whether the profile says what an hour of a node costs."""
+    return bool(np.all(np.isfinite(node_dollars_per_hour(hardware, hardware.power_w))))
 
 
 def token_dollars(
@@ -54,7 +49,7 @@ def token_dollars(
         return 1e6 * dollars_s * total / users, {n: s / total for n, s in time.scaling.items()}
     one = replace(workload.traffic, concurrency=1.0, prompt_tokens=prompt)
     first = time_to_first_token(hardware, replace(workload, traffic=one), mapping, time)
-    assert first is not None  # `unknown` has looked
+    assert first is not None  # `observing.unknown` has looked
     read = np.asarray(first.read)
     # Stages of a pipeline read different prompts; layers on wafers work on one at a time already.
     together = 1.0 if hardware.spatial else np.asarray(mapping.stages(layers))

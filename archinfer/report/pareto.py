@@ -12,7 +12,7 @@ from archinfer.report import chart
 from archinfer.report import document as doc
 from archinfer.report.predict_model import decodings
 from archinfer.units import format_quantity
-from archinfer.words import change, counted, listed, percent, seconds, span, speed, speeds
+from archinfer.words import change, counted, listed, percent, seconds, speed, speeds
 
 COLUMNS = (
     "hardware", "weights", "nodes", "copies", "tensor_parallel=mapping.tensor_parallel",
@@ -64,11 +64,12 @@ def document(found: Pareto) -> doc.Document:
 
 
 def _asked(plan: Plan) -> str:
+    fewest, last = plan.nodes
     parts = [
         f"{plan.prompt_tokens:,} tokens of prompt and {plan.output_tokens:,} of answer (half of it "
         f"written: {plan.context_tokens:,} of context)",
         "any number of users" if plan.users is None else counted(plan.users, "user"),
-        f"{span(*plan.nodes)} nodes",
+        counted(last, "node") if fewest == last else f"{fewest:,} to {last:,} nodes",
     ]
     if plan.target_tokens_per_s is not None:
         parts.append(f"at least {speed(plan.target_tokens_per_s)} tokens/s a user")

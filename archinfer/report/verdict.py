@@ -115,7 +115,7 @@ def _observed(answer: Answer, posterior: Posterior) -> Iterator[tuple[str, str]]
     ranges = [f"{SIZES[n]} {compact(m.p05)} to {compact(m.p95)}" for n, m in sizes.items()]
     yield "With 90 %", ", ".join(ranges)
     yield "Told", _told(sizes, posterior, node)
-    factors = [f"{m.p95 / m.p05:.2g} ({SIZES[n]})" for n, m in sizes.items()]
+    factors = [f"{plain_number(m.p95 / m.p05, 2)} ({SIZES[n]})" for n, m in sizes.items()]
     yield "How sure", f"90 % of it within a factor of {', '.join(factors)}"
 
 
