@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from archinfer.models.configkeys import ConfigKeys
-from archinfer.models.readers.common import EXPERTS, KV_HEADS, SHARED_EXPERTS
+from archinfer.models.readers.common import ALIASES, EXPERTS, KV_HEADS, SHARED_EXPERTS
 from archinfer.models.tables import class_constants, class_defaults
 
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
@@ -70,7 +70,8 @@ def with_defaults(keys: ConfigKeys, family: str, whole: bool) -> ConfigKeys:
             # The class derives it from what the file has changed.
             defaults = {k: v for k, v in defaults.items() if k != "head_dim"}
         # Whether the head is tied is the wrapper's to say, else the family's.
-        taken = {k: v for k, v in defaults.items() if k not in keys.data}
+        stated = {n for names in ALIASES if keys.has(*names) for n in names} | {*keys.data}
+        taken = {k: v for k, v in defaults.items() if k not in stated}
         taken.pop("tie_word_embeddings", None)
         said = [k for k in _SIZES if k in taken]
     if not taken:

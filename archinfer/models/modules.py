@@ -21,6 +21,7 @@ _CONTAINERS = {
     "linear_attn": ("linear_attn",),
     "mamba": ("mamba", "mixer"),
     "conv": ("conv", "short_conv"),
+    "block": ("", "moe"),
     "mlp": ("mlp", "feed_forward", "ffn", "block_sparse_moe", "mixer", "moe"),
 }
 
@@ -40,6 +41,8 @@ _MATRICES = {
     "gate_proj": ("gate_proj", "gate_up_proj", "w1", "linear_fc1"),
     "up_proj": ("up_proj", "gate_up_proj", "w3", "fc1", "linear_fc1"),
     "down_proj": ("down_proj", "w2", "fc2", "linear_fc2"),
+    # Qwen3-Next's query projection makes the gate too; others have a matrix for it.
+    "query_gate": ("gate_proj", "g_proj", "q_proj"),
     "in_proj_qkvz": ("in_proj_qkvz", "in_proj_qkv", "in_proj_z"),
     "in_proj_ba": ("in_proj_ba", "in_proj_b", "in_proj_a"),
 }

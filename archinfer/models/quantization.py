@@ -82,8 +82,11 @@ def _mlx(section: ConfigKeys, recipe: Recipe) -> Recipe:
 def _kv(section: ConfigKeys, keys: ConfigKeys) -> str | None:
     """The format of the KV cache that a quantization states."""
     name = section.text("kv_cache_quant_algo")
-    scheme = section.section("kv_cache_scheme")
-    if not name and scheme is not None:
+    stated = section.raw("kv_cache_scheme")
+    if not name and isinstance(stated, str):
+        name = stated
+    scheme = None if name else section.section("kv_cache_scheme")
+    if scheme is not None:
         bits, kind = scheme.raw("num_bits"), scheme.text("type", "float")
         name = {(8, "float"): "FP8", (4, "float"): "NVFP4", (8, "int"): "INT8"}.get(
             (bits if is_whole(bits) else 0, kind), brief(bits)

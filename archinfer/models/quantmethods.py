@@ -97,7 +97,9 @@ _LEFT_ALONE = (
 
 def read_modules(section: ConfigKeys) -> list[str] | None:
     """Modules that are left unquantised, by name or pattern; every list that is there."""
-    lists = [n for n in _LEFT_ALONE if section.has(n)]
+    # Beside an algorithm of the experts' own, `ignore` is what that pass left as it was.
+    apart = {"ignore"} if section.has("moe_quant_algo") else set()
+    lists = [n for n in _LEFT_ALONE if section.has(n) and n not in apart]
     for name in lists:
         found = section.raw(name)
         if not isinstance(found, list) or not all(isinstance(item, str) for item in found):

@@ -44,13 +44,13 @@ class Indexer(Sized):
         if self.shared:
             return ()
         outputs = self.head_dim + (self.heads if self.head_weights else 0)
+        query, key = "indexer.wq_b", "indexer.wk"
+        if not self.head_weights:
+            query, key = "index_q_proj", "index_k_proj"
+        queries = self.query_width * self.heads * self.head_dim
         return (
-            Piece(
-                "indexer",
-                self.query_width * self.heads * self.head_dim,
-                module="self_attn.indexer.wq_b",
-            ),
-            Piece("indexer", hidden * outputs, module="self_attn.indexer.wk"),
+            Piece("indexer", queries, module=f"self_attn.{query}"),
+            Piece("indexer", hidden * outputs, module=f"self_attn.{key}"),
             Piece("indexer", 2 * self.head_dim, vector=True),
         )
 
@@ -143,7 +143,7 @@ class Attention(Memoryless):
             yield Piece("norm", q + k, vector=True)
         if self.gate != "none":
             width = out if self.gate == "full" else self.heads
-            yield Piece("attention", hidden * width, module="self_attn.gate_proj")
+            yield Piece("attention", hidden * width, module="self_attn.query_gate")
         if self.sinks:
             yield Piece("attention", self.heads, vector=True)
         if self.indexer is not None:

@@ -82,6 +82,8 @@ class MoE(Sized):
     shared_gate: bool = False
     router: bool = True
     extra: tuple[Piece, ...] = ()
+    container: str = "mlp"
+    """What its modules stand in; "block": the layer itself."""
 
     TITLE = "expert"
 
@@ -104,7 +106,7 @@ class MoE(Sized):
         outer = hidden if self.latent is None else self.latent
         for name in _matrices(self.matrices):
             count = self.experts * outer * self.width
-            yield Piece("experts", count, module=f"mlp.experts.0.{name}")
+            yield Piece("experts", count, module=f"{self.container}.experts.0.{name}")
         if self.bias:
             count = (self.matrices - 1) * self.width + outer
             yield Piece("experts", self.experts * count, vector=True)
@@ -114,23 +116,23 @@ class MoE(Sized):
         yield from self._routed_pieces(hidden)
         rows = self.experts + self.zero_experts
         if self.router:
-            yield Piece("router", rows * hidden, module="mlp.gate")
+            yield Piece("router", rows * hidden, module=f"{self.container}.gate")
         if self.router_bias:
             yield Piece("router", rows, vector=True)
         if self.latent is not None:
-            yield Piece("latent", hidden * self.latent, module="mlp.fc1_latent_proj")
-            yield Piece("latent", hidden * self.latent, module="mlp.fc2_latent_proj")
+            yield Piece("latent", hidden * self.latent, module=f"{self.container}.fc1_latent_proj")
+            yield Piece("latent", hidden * self.latent, module=f"{self.container}.fc2_latent_proj")
             if self.latent_norm:
                 yield Piece("latent", self.latent, vector=True)
         if self.shared_width:
             for name in _matrices(self.matrices):
                 matrix = hidden * self.shared_width
-                yield Piece("shared", matrix, module=f"mlp.shared_experts.{name}")
+                yield Piece("shared", matrix, module=f"{self.container}.shared_experts.{name}")
             if self.shared_bias:
                 count = (self.matrices - 1) * self.shared_width + hidden
                 yield Piece("shared", count, vector=True)
             if self.shared_gate:
-                yield Piece("router", hidden, module="mlp.shared_expert_gate")
+                yield Piece("router", hidden, module=f"{self.container}.shared_expert_gate")
         yield from self.extra
 
     @property

@@ -23,6 +23,9 @@ LAYERS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer")
 HIDDEN = ("hidden_size", "d_model", "n_embd")
 HEADS = ("num_attention_heads", "n_heads", "n_head")
 KV_HEADS = ("num_key_value_heads", "num_attention_groups", "num_kv_heads")
+ALIASES = (EXPERTS, TOP_K, EXPERT_WIDTH, SHARED_EXPERTS, LAYERS, HIDDEN, HEADS, KV_HEADS)
+"""Names that mean the same: a file states one of each."""
+
 SCORE_BIASES = (
     "use_routing_bias", "use_moe_router_bias", "moe_router_enable_expert_bias", "use_expert_bias",
     "moe_use_aux_free",

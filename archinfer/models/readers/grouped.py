@@ -94,8 +94,9 @@ def _gemma4_experts(keys: ConfigKeys, hidden: int) -> part.MoE | None:
     experts = keys.integer(*common.EXPERTS)
     router = (part.Piece("router", hidden + experts, vector=True),)
     return part.MoE(
-        experts, keys.integer(*common.TOP_K), keys.integer(*common.EXPERT_WIDTH), extra=router
-    )
+        experts, keys.integer(*common.TOP_K), keys.integer(*common.EXPERT_WIDTH), extra=router,
+        container="block",
+    )  # fmt: skip
 
 
 def _per_layer_sizes(keys: ConfigKeys, full: list[int]) -> dict[str, int]:
