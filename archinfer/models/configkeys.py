@@ -39,6 +39,12 @@ class ConfigKeys:
         self.notes: list[str] = []
         self._used: set[str] = set()
 
+    def having(self, **values: Any) -> ConfigKeys:
+        """The same with other values; what is read, told and warned of counts here too."""
+        found = ConfigKeys({**self.data, **values}, self.where)
+        found.warnings, found.notes, found._used = self.warnings, self.notes, self._used
+        return found
+
     def refuse(self, message: str) -> InputError:
         """The error for something in this config."""
         return InputError(f"{self.where}: {message}")

@@ -76,7 +76,7 @@ def with_defaults(keys: ConfigKeys, family: str, whole: bool) -> ConfigKeys:
         said = [k for k in _SIZES if k in taken]
     if not taken:
         return keys
-    found = ConfigKeys(dict(keys.data) | taken, keys.where)
+    found = keys.having(**taken)
     if said:
         text = ", ".join(f"{name} = {taken[name]}" for name in said)
         found.warnings.append(f"not in the file, taken from the class default: {text}")

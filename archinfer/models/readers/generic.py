@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from archinfer.errors import shorten
 from archinfer.models.configkeys import ConfigKeys, brief
-from archinfer.models.readers.common import EXPERT_WIDTH, Reading, plain, read_tied
-from archinfer.models.readers.latent import read_deepseek_v3
+from archinfer.models.readers.common import EXPERT_WIDTH, Reading, plain
+from archinfer.models.readers.latent import parse_deepseek_v3
 from archinfer.models.readers.style import Style
 
 _CHANGES_COUNTS: dict[str, tuple[object, ...]] = {
@@ -49,7 +49,7 @@ def generic(keys: ConfigKeys) -> Reading:
     _stop_at_changes(keys)
     if keys.has("kv_lora_rank"):
         keys.warnings.append("read as multi-head latent attention of DeepSeek-V3's kind")
-        return read_deepseek_v3(keys)
+        return parse_deepseek_v3(keys, Style())
     bias = keys.flag("attention_bias", "qkv_bias", "use_qkv_bias", "use_bias")
     qk_norm = keys.flag("use_qk_norm", "qk_norm")
     style = Style(
@@ -66,6 +66,6 @@ def generic(keys: ConfigKeys) -> Reading:
         "read as a decoder of Llama's kind: gated feed-forward of three matrices, one RMSNorm "
         f"before each branch, {'q/k norms' if qk_norm else 'no q/k norms'}, "
         f"{'biases' if bias else 'no biases'} on the attention, "
-        f"{'tied' if read_tied(keys, style.tied) else 'untied'} head"
+        f"{'tied' if keys.flag('tie_word_embeddings', default=style.tied) else 'untied'} head"
     )
-    return plain(style)(keys)
+    return plain(keys, style)

@@ -7,16 +7,17 @@ from dataclasses import replace
 from archinfer.models import layers as part
 from archinfer.models.configkeys import ConfigKeys
 from archinfer.models.readers import common
+from archinfer.models.readers.common import Decoder, Reading
 from archinfer.models.readers.layering import moe_layers, read_windows
-from archinfer.models.readers.style import Style, styles
+from archinfer.models.readers.style import Style
 
 # Llama
 
 
-def read_llama(keys: ConfigKeys) -> common.Reading:
+def parse_llama(keys: ConfigKeys, style: Style) -> Reading:
     """Llama; with `draft_vocab_size` the draft of EAGLE-3, whose head has rows of its own."""
     rows = keys.optional("draft_vocab_size")
-    reading = common.plain(styles()["llama"])(keys)
+    reading = common.plain(keys, style)
     if rows is None or rows == reading.vocab:
         return reading
     keys.warnings.append(
@@ -29,13 +30,10 @@ def read_llama(keys: ConfigKeys) -> common.Reading:
 # Gemma 4
 
 
-def read_gemma4_text(keys: ConfigKeys) -> common.Reading:
+def read_gemma4_text(d: Decoder) -> Reading:
     """Own heads in full layers, dense and routed feed-forward side by side, sandwich norms."""
-    style = Style(tied=True, window="every", window_every=6, window_default=512, qk_norm="head",
-                  qkv_bias="attention_bias", o_bias="attention_bias",
-                  defaults={"vocab_size": 262144, "head_dim": 256})  # fmt: skip
-    hidden, layers, vocab = common.read_core(keys, style)
-    mixers = _gemma4_attention(keys, hidden, layers, style)
+    keys, hidden = d.keys, d.hidden
+    mixers = _gemma4_attention(d)
     double, width = keys.flag("use_double_wide_mlp"), keys.integer("intermediate_size")
     moe = _gemma4_experts(keys, hidden)
     per_layer = keys.integer("hidden_size_per_layer_input", default=0, low=0)
@@ -52,24 +50,19 @@ def read_gemma4_text(keys: ConfigKeys) -> common.Reading:
         blocks.append(
             part.LayerBlock(1, (part.Sublayer(mixer, 1, 1), beside), extra if per_layer else ())
         )
-    reading = common.make_reading(keys, blocks, hidden, vocab, style)
-    rows = keys.integer("vocab_size_per_layer_input", default=vocab)
-    if not per_layer:
-        return reading
+    rows = keys.integer("vocab_size_per_layer_input", default=d.vocab)
     outside = (
-        part.Piece("embedding", rows * layers * per_layer),
-        part.Piece("other", hidden * layers * per_layer),
+        part.Piece("embedding", rows * d.layers * per_layer),
+        part.Piece("other", hidden * d.layers * per_layer),
         part.Piece("norm", per_layer, vector=True),
     )
-    return replace(reading, outside=outside)
+    return d.reading(blocks, outside=outside if per_layer else ())
 
 
-def _gemma4_attention(
-    keys: ConfigKeys, hidden: int, layers: int, style: Style
-) -> list[part.Attention]:
+def _gemma4_attention(d: Decoder) -> list[part.Attention]:
     """Full layers have key-value heads and a width of their own; the last ones borrow a cache."""
-    windows = read_windows(keys, layers, style)
-    narrow = common.read_attention(keys, hidden, style)
+    keys, narrow = d.keys, d.attention()
+    windows = read_windows(keys, d.layers, d.style)
     own = _per_layer_sizes(keys, [i for i, w in enumerate(windows) if w is None])
     wide = keys.integer("global_head_dim", default=own.get("head_dim", 512))
     own_kv = own.get("num_key_value_heads", narrow.kv_heads)
@@ -81,7 +74,7 @@ def _gemma4_attention(
     full = replace(narrow, kv_heads=kv, head_dim=wide, values_from_keys=shared)
     borrowing = keys.integer("num_kv_shared_layers", default=0, low=0)
     return [
-        replace(full if w is None else narrow, window=w, borrows_cache=i >= layers - borrowing)
+        replace(full if w is None else narrow, window=w, borrows_cache=i >= d.layers - borrowing)
         for i, w in enumerate(windows)
     ]
 
@@ -120,12 +113,9 @@ def _per_layer_sizes(keys: ConfigKeys, full: list[int]) -> dict[str, int]:
 # Llama 4
 
 
-def read_llama4_text(keys: ConfigKeys) -> common.Reading:
+def read_llama4_text(d: Decoder) -> Reading:
     """Chunked attention but in every fourth layer; a shared expert that no key mentions."""
-    style = Style(qk_norm="unweighted", qk_norm_key="use_qk_norm", qkv_bias="attention_bias",
-                  o_bias="attention_bias", defaults={"head_dim": 128})  # fmt: skip
-    hidden, layers, vocab = common.read_core(keys, style)
-    attention = common.read_attention(keys, hidden, style)
+    keys, layers, attention = d.keys, d.layers, d.attention()
     chunk = keys.optional("attention_chunk_size", low=0) or None
     every = keys.integer("no_rope_layer_interval", default=4)
     types = keys.names_list("layer_types", layers)
@@ -139,22 +129,15 @@ def read_llama4_text(keys: ConfigKeys) -> common.Reading:
     moe = part.MoE(experts, top_k, width, shared_width=width)
     dense = part.DenseMLP(keys.integer("intermediate_size_mlp"))
     mixers = [replace(attention, window=chunk if r else None) for r in rope]
-    blocks = common.make_blocks(mixers, [moe if r else dense for r in routed], style)
-    return common.make_reading(keys, blocks, hidden, vocab, style)
+    return d.reading(d.blocks(mixers, [moe if r else dense for r in routed]))
 
 
 # MiniMax
 
 
-def read_minimax(keys: ConfigKeys) -> common.Reading:
+def read_minimax(d: Decoder) -> Reading:
     """MiniMax-Text-01 and M1: lightning attention, softmax attention in every eighth layer."""
-    keys.ignore("block_size", "sliding_window", "postnorm", "shared_moe_mode")
-    style = Style(expert_width=True, shared_width=("shared_intermediate_size",))
-    return common.read_layers(keys, style, _lightning)
-
-
-def _lightning(keys: ConfigKeys, hidden: int, layers: int, style: Style) -> list[part.Mixer]:
-    attention = common.read_attention(keys, hidden, style)
+    keys, layers, attention = d.keys, d.layers, d.attention()
     flags = keys.raw("attn_type_list")
     types = keys.names_list("layer_types", layers)
     if flags is not None:
@@ -164,110 +147,73 @@ def _lightning(keys: ConfigKeys, hidden: int, layers: int, style: Style) -> list
         types = ["linear_attention" if i % 2 else "full_attention" for i in range(layers)]
         keys.warnings.append("attn_type_list is missing: every second layer taken as linear")
     linear = part.Lightning(attention.heads, attention.head_dim)
-    return [attention if t == "full_attention" else linear for t in types]
+    return d.reading(d.blocks([attention if t == "full_attention" else linear for t in types]))
 
 
-def read_minimax_m2(keys: ConfigKeys) -> common.Reading:
+def parse_minimax_m2(keys: ConfigKeys, style: Style) -> Reading:
     """MiniMax-M2: grouped queries, norms over whole projections, experts everywhere."""
-    style = Style(
-        qk_norm="projection",
-        qk_norm_key="use_qk_norm",
-        expert_width=True,
-        defaults={"head_dim": 128},
-        decoys=(
-            "attn_type_list",
-            "mlp_intermediate_size",
-            "use_mtp",
-            "num_mtp_modules",
-            "mtp_transformer_layers",
-        ),
-    )
-    shared = keys.integer("shared_intermediate_size", default=0, low=0)
-    if shared:
-        raise keys.refuse("shared_intermediate_size is not part of this family")
     modules = keys.integer("num_mtp_modules", default=0, low=0)
     per_module = keys.integer("mtp_transformer_layers", default=1, low=0)
-    reading = common.plain(style)(keys)
-    return replace(reading, mtp_layers=modules * per_module)
+    return replace(common.plain(keys, style), mtp_layers=modules * per_module)
 
 
-def read_minimax_m3(keys: ConfigKeys) -> common.Reading:
+def read_minimax_m3(d: Decoder) -> Reading:
     """MiniMax-M3: grouped queries with a block-sparse indexer, dense layers first."""
-    style = Style(qk_norm="head", expert_width=True, defaults={"head_dim": 128})
-    keys.ignore("use_qk_norm", "qk_norm_type", "use_gemma_norm", "use_mtp", "num_mtp_modules")
-    hidden, layers, vocab = common.read_core(keys, style)
-    attention = common.read_attention(keys, hidden, style)
+    keys, layers = d.keys, d.layers
+    mixers = _block_sparse(d)
+    shared = keys.integer("shared_intermediate_size", default=0, low=0)
+    keys.ignore(*common.SHARED_EXPERTS)
+    moe: list[part.FeedForward] = [replace(m, shared_width=shared) for m in d.experts()]
+    routed = moe_layers(keys, layers)
+    if not all(routed):
+        dense = part.DenseMLP(keys.integer("dense_intermediate_size"))
+        moe = [m if r else dense for m, r in zip(moe, routed, strict=True)]
+    keys.ignore("dense_intermediate_size")
+    return d.reading(d.blocks(mixers, moe))
+
+
+def _block_sparse(d: Decoder) -> list[part.Mixer]:
+    """Attention, in some layers to the blocks that an indexer picks."""
+    keys, layers, attention = d.keys, d.layers, d.attention()
     sparse = keys.section("sparse_attention_config")
     source = keys if sparse is None else sparse
     types = keys.names_list("layer_types", layers)
     flags = None if sparse is None else sparse.raw("sparse_attention_freq")
     if flags is not None:
         flags = keys.layer_list("sparse_attention_freq", flags, layers)
-    elif types is not None:
-        flags = [t == "minimax_m3_sparse" for t in types]
     else:
-        flags = [False] * layers
-    mixers = [attention] * layers
-    if any(flags):
-        block = source.integer("index_block_size", "sparse_block_size", default=128)
-        source.ignore("index_local_blocks", "sparse_local_block", "sparse_disable_index_value")
-        chosen = source.integer("index_topk_blocks", "sparse_topk_blocks", default=16)
-        indexer = part.Indexer(
-            source.integer("index_n_heads", "sparse_num_index_heads", default=4),
-            source.integer("index_head_dim", "sparse_index_dim", default=128),
-            chosen * block,
-            hidden,
-            head_weights=False,
-        )
-        mixers = [replace(attention, indexer=indexer if f else None) for f in flags]
-    else:
+        flags = [t == "minimax_m3_sparse" for t in types or [""] * layers]
+    if not any(flags):
         keys.ignore("index_block_size", "index_local_blocks", "index_topk_blocks")
         keys.ignore("index_n_heads", "index_head_dim")
-    routed = moe_layers(keys, layers)
-    shared = keys.integer("shared_intermediate_size", default=0, low=0)
-    keys.ignore(*common.SHARED_EXPERTS)
-    moe = [replace(m, shared_width=shared) for m in common.read_experts(keys, layers, style)]
-    feed_forwards: list[part.FeedForward] = list(moe)
-    if not all(routed):
-        dense = part.DenseMLP(keys.integer("dense_intermediate_size"))
-        feed_forwards = [moe[i] if routed[i] else dense for i in range(layers)]
-    keys.ignore("dense_intermediate_size")
-    return common.make_reading(
-        keys, common.make_blocks(mixers, feed_forwards, style), hidden, vocab, style
+        return [attention] * layers
+    block = source.integer("index_block_size", "sparse_block_size", default=128)
+    source.ignore("index_local_blocks", "sparse_local_block", "sparse_disable_index_value")
+    chosen = source.integer("index_topk_blocks", "sparse_topk_blocks", default=16)
+    indexer = part.Indexer(
+        source.integer("index_n_heads", "sparse_num_index_heads", default=4),
+        source.integer("index_head_dim", "sparse_index_dim", default=128),
+        chosen * block,
+        d.hidden,
+        head_weights=False,
     )
+    return [replace(attention, indexer=indexer if f else None) for f in flags]
 
 
 # Step
 
 
-def read_step3_text(keys: ConfigKeys) -> common.Reading:
+def read_step3_text(d: Decoder) -> Reading:
     """Step-3: low-rank queries, one key and value head."""
-    style = Style(
-        decoys=("max_position_embedding", "norm_expert_weight", "sliding_window"),
-        shared_width=("share_expert_dim",),
-    )
-    return common.read_layers(keys, style, _low_rank_queries)
+    rank = d.keys.integer("share_q_dim")
+    return d.reading(d.blocks(replace(d.attention(), query_rank=rank)))
 
 
-def _low_rank_queries(keys: ConfigKeys, hidden: int, layers: int, style: Style) -> list[part.Mixer]:
-    rank = keys.integer("share_q_dim")
-    return [replace(common.read_attention(keys, hidden, style), query_rank=rank)] * layers
-
-
-def read_step3p5(keys: ConfigKeys) -> common.Reading:
+def read_step3p5(d: Decoder) -> Reading:
     """Step-3.5: more query heads in window layers, a gate per head."""
-    style = Style(
-        qk_norm="head", defaults={"head_dim": 128},
-        shared_width=("share_expert_dim", "share_expert_dims"),
-        decoys=("use_qk_norm", "moe_every_n_layer", "yarn_only_types", "use_moe",
-                "num_attention_groups", "norm_expert_weight"),
-    )  # fmt: skip
-    return common.read_layers(keys, style, _narrow_windows)
-
-
-def _narrow_windows(keys: ConfigKeys, hidden: int, layers: int, style: Style) -> list[part.Mixer]:
+    keys = d.keys
     gate = keys.flag("use_head_wise_attn_gate", default=True)
-    attention = replace(common.read_attention(keys, hidden, style), gate="head" if gate else "none")
+    attention = replace(d.attention(), gate="head" if gate else "none")
     narrow = attention
     other = keys.section("attention_other_setting")
     if other is not None:
@@ -281,24 +227,22 @@ def _narrow_windows(keys: ConfigKeys, hidden: int, layers: int, style: Style) ->
         common.refuse_leftovers(other)
     elif keys.has("num_sliding_attention_heads"):
         narrow = replace(attention, heads=keys.integer("num_sliding_attention_heads"))
-    windows = read_windows(keys, layers, style)
-    return [attention if w is None else replace(narrow, window=w) for w in windows]
+    windows = read_windows(keys, d.layers, d.style)
+    mixers = [attention if w is None else replace(narrow, window=w) for w in windows]
+    return d.reading(d.blocks(mixers))
 
 
 # MiMo
 
 
-def read_mimo_v2_flash(keys: ConfigKeys) -> common.Reading:
+def read_mimo_v2_flash(d: Decoder) -> Reading:
     """MiMo-V2: more key-value heads and sinks in window layers, keys wider than values."""
-    style = Style(qkv_bias="attention_bias", defaults={"head_dim": 192})
-    hidden, layers, vocab = common.read_core(keys, style)
-    keys.ignore("attention_value_scale", "hybrid_block_size", "attention_chunk_size")
+    keys, layers = d.keys, d.layers
     full = replace(
-        common.read_attention(keys, hidden, style),
+        d.attention(),
         v_head_dim=keys.integer("v_head_dim", default=128),
         sinks=keys.flag("add_full_attention_sink_bias"),
     )
-    window = keys.integer("sliding_window", "sliding_window_size", default=128)
     narrow = replace(
         full,
         heads=keys.integer("swa_num_attention_heads", default=full.heads),
@@ -306,7 +250,7 @@ def read_mimo_v2_flash(keys: ConfigKeys) -> common.Reading:
         head_dim=keys.integer("swa_head_dim", default=full.head_dim),
         v_head_dim=keys.integer("swa_v_head_dim", default=full.value_dim),
         sinks=keys.flag("add_swa_attention_sink_bias", default=True),
-        window=window,
+        window=keys.integer("sliding_window", "sliding_window_size", default=128),
     )
     pattern = keys.raw("hybrid_layer_pattern")
     types = keys.names_list("layer_types", layers)
@@ -317,17 +261,8 @@ def read_mimo_v2_flash(keys: ConfigKeys) -> common.Reading:
     else:
         flags = [i != 0 and (i + 1) % 6 != 0 for i in range(layers)]
         keys.warnings.append("hybrid_layer_pattern is missing: class default taken")
-    mixers = [narrow if f else full for f in flags]
+    feed_forwards: list[part.FeedForward] | None = None
     if not keys.has("moe_layer_freq", "mlp_layer_types", "first_k_dense_replace"):
         keys.warnings.append("moe_layer_freq is missing: first layer taken as dense")
-        routed = [i > 0 for i in range(layers)]
-        moe = common.read_experts(keys, layers, style)
-        dense = common.read_dense(keys, layers, style)
-        feed_forwards: list[part.FeedForward] = [
-            moe[i] if routed[i] else dense[i] for i in range(layers)
-        ]
-    else:
-        feed_forwards = common.read_feed_forwards(keys, layers, style)
-    return common.make_reading(
-        keys, common.make_blocks(mixers, feed_forwards, style), hidden, vocab, style
-    )
+        feed_forwards = [*d.dense()[:1], *d.experts()[1:]]
+    return d.reading(d.blocks([narrow if f else full for f in flags], feed_forwards))

@@ -20,8 +20,9 @@ class Style:
         qk_norm: kind of q/k norm, and the key that switches it ("": always).
         norms_before, norms_after, norm_vectors: norms of each branch; the key that switches one
             after it.
-        parallel: attention and feed-forward side by side under one norm, and the key that says so.
-        head_bias: a key that switches a bias of the head.
+        parallel: attention and feed-forward side by side under one norm, and the key that says so;
+            own_norms: each under its own.
+        head_bias, vocab: a key that switches a bias of the head; the key of its rows.
         shared_width: keys that hold the width of all shared experts together.
         matrices: matrices of a feed-forward.
         mlp_bias: key of its biases, or a fixed answer.
@@ -54,7 +55,9 @@ class Style:
     final_norm_vectors: int | None = None
     parallel: bool = False
     parallel_key: str = ""
+    own_norms: bool = False
     head_bias: str = ""
+    vocab: str = "vocab_size"
     shared_width: tuple[str, ...] = ()
     matrices: int = 3
     mlp_bias: str | bool = False
