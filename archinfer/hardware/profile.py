@@ -12,7 +12,7 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -284,20 +284,20 @@ class Hardware(Node):
         Raises:
             ValueError: a constant was replaced by an array.
         """
+        return self._constants
+
+    @cached_property
+    def _constants(self) -> tuple[tuple[str, ...], FloatArray, FloatArray]:
         log_sd = {f.key: f.log_sd for f in self.figures if f.log_sd > 0.0}
-        joint = dict(zip(self.covariance_names, range(len(self.covariance_names)), strict=True))
-        names = tuple(key for key in KEYS if key in log_sd or key in joint)
+        names = tuple(k for k in KEYS if k in log_sd or k in self.covariance_names)
         values = [getattr(self, KEYS[name].attribute) for name in names]
         if any(np.ndim(value) for value in values):
             raise ValueError("a constant was replaced by an array")
-        central = np.array(values, dtype=float)
         covariance = np.diag([log_sd.get(name, 0.0) ** 2 for name in names])
-        rows = [names.index(name) for name in joint]
-        if rows:
-            covariance[rows, :] = 0.0
-            covariance[:, rows] = 0.0
+        if rows := [names.index(name) for name in self.covariance_names]:
+            covariance[rows, :] = covariance[:, rows] = 0.0
             covariance[np.ix_(rows, rows)] = np.asarray(self.log_covariance)
-        return names, central, covariance
+        return names, np.array(values, dtype=float), covariance
 
     def with_constants(self, values: Mapping[str, Number]) -> Hardware:
         """A copy with some figures replaced, by numbers or by arrays that broadcast together.

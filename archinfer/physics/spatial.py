@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -97,7 +98,7 @@ def _region(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Cycles:
     """Cycles of one core by what sets them; the largest counts."""
 
@@ -108,7 +109,7 @@ class _Cycles:
     ports: Number
     """Of bytes at the reached part of the bandwidth."""
 
-    @property
+    @cached_property
     def total(self) -> Number:
         return np.maximum(np.maximum(self.reads, self.products), self.ports)
 
@@ -121,16 +122,16 @@ class _Cycles:
             contrast(self.products, self.ports),
         )
 
-    @property
+    @cached_property
     def by_reads(self) -> Number:
         """Cycles that scale with the profile's cycles per weight."""
         return np.where(self.reads >= self.total, self.reads, 0.0)
 
-    @property
+    @cached_property
     def by_products(self) -> Number:
         """Cycles that scale with the peak."""
-        products = np.where(self.products >= self.total, self.products, 0.0)
-        return np.where(self.reads >= self.total, 0.0, products)
+        found = (self.products >= self.total) & (self.reads < self.total)
+        return np.where(found, self.products, 0.0)
 
 
 def _cycles(hardware: Hardware, numbers: Number, products: Number, read_bytes: Number) -> _Cycles:
@@ -151,7 +152,7 @@ def _cycles(hardware: Hardware, numbers: Number, products: Number, read_bytes: N
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Stage:
     """The layers of one kind, or the head: how many, one's region, and what it works on."""
 
@@ -168,20 +169,42 @@ class _Stage:
         """Of `_Cycles`, weights and cache."""
         return (*self.weights.switches, *(() if self.kv is None else self.kv.switches))
 
-    @property
+    @cached_property
     def weights_s(self) -> Number:
         """Of one: its weights."""
         return self.weights.total * self.region.per_cycle
 
-    @property
+    @cached_property
     def kv_s(self) -> Number:
         """Of one: its cache."""
         return 0.0 if self.kv is None else self.kv.total * self.region.per_cycle
 
-    @property
+    @cached_property
     def total_s(self) -> Number:
         """Of one, everything."""
         return self.weights_s + self.kv_s + self.region.reductions + self.fixed_s
+
+    @cached_property
+    def reads_s(self) -> Number:
+        """Of one: what scales with the profile's cycles per weight."""
+        return self._work_s(lambda cycles: cycles.by_reads)
+
+    @property
+    def routed_s(self) -> Number:
+        """Of one: what scales with how unevenly experts load the cores."""
+        if isinstance(self.routed_reads, float) and self.routed_reads == 0.0:
+            return 0.0
+        reads = np.where(self.weights.by_reads > 0.0, self.routed_reads, 0.0)
+        return reads * self.region.per_cycle
+
+    @property
+    def products_s(self) -> Number:
+        """Of one: what scales with the peak."""
+        return self._work_s(lambda cycles: cycles.by_products)
+
+    def _work_s(self, cycles: Callable[[_Cycles], Number]) -> Number:
+        both = cycles(self.weights) + (0.0 if self.kv is None else cycles(self.kv))
+        return both * self.region.per_cycle
 
 
 def _layers(
@@ -242,25 +265,17 @@ def _seconds_by_constant(
     def over(seconds: Callable[[_Stage], Number]) -> Number:
         return _sum(count * seconds(stage) for count, stage in stages)
 
-    def work(stage: _Stage, cycles: Callable[[_Cycles], Number]) -> Number:
-        both = cycles(stage.weights) + (0.0 if stage.kv is None else cycles(stage.kv))
-        return both * stage.region.per_cycle
-
-    def routed(stage: _Stage) -> Number:
-        reads = np.where(stage.weights.by_reads > 0.0, stage.routed_reads, 0.0)
-        return reads * stage.region.per_cycle
-
     return {
-        "cycles_per_weight": over(lambda s: work(s, lambda c: c.by_reads)),
-        "routed_weight_factor": over(routed),
-        "compute_efficiency": -over(lambda s: work(s, lambda c: c.by_products)),
+        "cycles_per_weight": over(lambda s: s.reads_s),
+        "routed_weight_factor": over(lambda s: s.routed_s),
+        "compute_efficiency": -over(lambda s: s.products_s),
         # The head's all-reduces are counted, not measured.
         "reductions_per_layer": over(lambda s: 0.0 if s.kv is None else s.region.reductions),
         "fixed_time_per_layer": over(lambda s: s.fixed_s),
         "fixed_time_per_token": per_token_s,
         "link.latency": latency,
         # Peak and bandwidth are stated in seconds, whatever the clock.
-        "compute.clock": -over(lambda s: work(s, lambda c: c.by_reads) + s.region.reductions),
+        "compute.clock": -over(lambda s: s.reads_s + s.region.reductions),
     }
 
 

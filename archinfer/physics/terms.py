@@ -28,10 +28,12 @@ Switches: TypeAlias = Callable[[], tuple[Sequence[Number], Sequence[Number]]]
 those that move with the bytes of experts, each of them monotone, then those that do not."""
 
 
+_LEAST = 1e-300
+
+
 def contrast(one: Number, other: Number) -> Number:
     """(a - b) / (a + b) of two numbers that are not negative: which is the larger; 0 of zeros."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.nan_to_num((np.asarray(one) - other) / (np.asarray(one) + other), nan=0.0)
+    return np.subtract(one, other) / np.maximum(np.add(one, other), _LEAST)
 
 
 def no_switches() -> tuple[Sequence[Number], Sequence[Number]]:
@@ -73,7 +75,7 @@ class TokenTime(Record):
     switches: Switches = field(repr=False, compare=False)
     """Where the ledger jumps, though the time does not."""
 
-    @property
+    @cached_property
     def total(self) -> Seconds:
         """Seconds of one pass."""
         terms = (getattr(self, term) for term in TERMS)

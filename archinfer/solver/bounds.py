@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from archinfer.models.shape import FloatArray, Number
+from archinfer.models.shape import FloatArray
 from archinfer.physics.decode import Z90
 from archinfer.physics.memory import room_bytes
 from archinfer.solver.constraints import HIDDEN_FLOOR, Candidate, constraints
@@ -28,22 +28,43 @@ ROUNDING = 1e-12
 N, rounding alone would decide which of them are possible."""
 
 
-class Speeds(NamedTuple):
-    """Slacks of speed at some points, and where these jump."""
+@dataclass(frozen=True)
+class Speeds:
+    """Slacks of speed at some points, and where these jump; each worked out when it is read."""
 
-    fast: FloatArray
-    """Of the constraints that ask for speed; falls as N grows, between jumps."""
-    slow: FloatArray
-    """Of "not faster than observed"; rises as N grows, between jumps."""
-    moving: list[FloatArray]
-    """Change sign where the spread jumps as N grows."""
-    still: list[FloatArray]
-    """Change sign where the spread or the time jumps as A grows, whatever N is."""
+    slack: Callable[[str], FloatArray]
+    switches: Callable[[], tuple[list[FloatArray], list[FloatArray]]]
+
+    @cached_property
+    def fast(self) -> FloatArray:
+        """Of the constraints that ask for speed; falls as N grows, between jumps."""
+        return self.slack("fast")
+
+    @cached_property
+    def slow(self) -> FloatArray:
+        """Of "not faster than observed"; rises as N grows, between jumps."""
+        return self.slack("slow")
+
+    @cached_property
+    def _both(self) -> tuple[list[FloatArray], list[FloatArray]]:
+        return self.switches()
+
+    @property
+    def moving(self) -> list[FloatArray]:
+        """Change sign where the spread jumps as N grows."""
+        return self._both[0]
+
+    @property
+    def still(self) -> list[FloatArray]:
+        """Change sign where the spread or the time jumps as A grows, whatever N is."""
+        return self._both[1]
 
     def take(self, index: Index) -> Speeds:
         """Those of the points at `index`."""
-        moving, still = ([s[index] for s in part] for part in (self.moving, self.still))
-        return Speeds(self.fast[index], self.slow[index], moving, still)
+        return Speeds(
+            lambda name: getattr(self, name)[index],
+            lambda: ([s[index] for s in self.moving], [s[index] for s in self.still]),
+        )
 
 
 class Bounds:
@@ -105,6 +126,11 @@ class Bounds:
         return self.question.hardware.spatial and self.question.concurrency == 1
 
     @property
+    def jumps(self) -> bool:
+        """Whether time or spread may jump."""
+        return self.spread or bool(np.any(self.question.hardware.small_matrix_params))
+
+    @property
     def several(self) -> NDArray[np.bool_]:
         """Where the feasible A need not be one interval.
 
@@ -113,7 +139,7 @@ class Bounds:
         sooner; and a spread may jump on any hardware.
         """
         q, slices = self.question, self.slices
-        if self.spread or np.any(q.hardware.small_matrix_params):
+        if self.jumps:
             return np.ones(len(slices), dtype=bool)
         if q.hardware.spatial:
             return np.zeros(len(slices), dtype=bool)
@@ -175,23 +201,23 @@ class Bounds:
     def at(self, total: FloatArray, active: FloatArray, index: Index) -> Speeds:
         """Slacks of speed, and where they jump, in the slices at `index`."""
         candidate, n = self.candidate(np.clip(total, TINY, MOST), active, index), len(active)
-        fast, slow = (self._least(names, candidate, n) for names in (FAST, (SLOW,)))
-        moving: Sequence[Number] = ()
-        still: Sequence[Number] = ()
-        if self.spread or np.any(self.question.hardware.small_matrix_params):
-            moving, still = candidate.time.switches()
-        each = ([np.broadcast_to(s, n) for s in part] for part in (moving, still))
-        return Speeds(fast, slow, *each)
+
+        def switches() -> tuple[list[FloatArray], list[FloatArray]]:
+            if not self.jumps:
+                return [], []
+            moving, still = ([np.broadcast_to(s, n) for s in p] for p in candidate.time.switches())
+            return moving, still
+
+        names = {"fast": FAST, "slow": (SLOW,)}
+        return Speeds(lambda name: self._least(names[name], candidate, n), switches)
 
     def fast(self, total: FloatArray, active: FloatArray, index: Index) -> FloatArray:
         """Smallest slack of the constraints that ask for speed."""
-        candidate = self.candidate(np.clip(total, TINY, MOST), active, index)
-        return self._least(FAST, candidate, len(active))
+        return self.at(total, active, index).fast
 
     def slow(self, total: FloatArray, active: FloatArray, index: Index) -> FloatArray:
         """Slack of "not faster than observed"."""
-        candidate = self.candidate(np.clip(total, TINY, MOST), active, index)
-        return self._least((SLOW,), candidate, len(active))
+        return self.at(total, active, index).slow
 
     def slack_and_turns(
         self, total: FloatArray, active: FloatArray, index: Index

@@ -88,18 +88,18 @@ def _speed_ends(
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
     """Logarithms of the least and the largest A between two at which some N meets the speed, and
     where the A between these need not all do."""
-    best, mask = best_slack(b), b.several
+    best, mask, ends = best_slack(b), b.several, None
+    x_low, x_high = np.full((2, len(low)), -np.inf)
+    every = np.flatnonzero(low <= top)
     if b.alone and b.spread:
         # A jump apart the slack falls with A.
-        every = np.flatnonzero(low <= top)
-        ends = (np.stack(best.switches(x[every], every)) >= 0.0 for x in (low, top))
+        ends = best.at(np.stack([low[every], top[every]]), every)
         mask = np.zeros(len(low), dtype=bool)
-        mask[every] = np.not_equal(*ends).any(axis=0)
-    x_low, x_high = np.full((2, len(low)), -np.inf)
-    both = mask | b.has(SLOW)
-    several, one = np.flatnonzero(both), np.flatnonzero(~both)
+        mask[every] = best.jump_between(ends)
+    chosen = mask[every] | b.has(SLOW)
+    several, one = every[chosen], every[~chosen]
     x_low[several], x_high[several] = ends_of_several(
-        best.of(several), low[several], top[several], b.steps
+        best.of(several), low[several], top[several], b.steps, ends and ends.take(chosen)
     )
     x_low[one], x_high[one] = low[one], last_nonnegative(best.of(one).values, low[one], top[one])
     return x_low, x_high, mask
@@ -167,8 +167,9 @@ def _outermost(b: Bounds, starts: list[FloatArray]) -> list[tuple[FloatArray, Fl
     """The least and the largest N at some A of each slice, and their A."""
     every = np.arange(len(starts[0]))
     found = [(np.full(len(every), sign * np.inf), starts[0].copy()) for sign in (1.0, -1.0)]
-    for start in starts:
-        ends = total_interval(b, start, every)
+    whole = total_interval(b, np.concatenate(starts), np.tile(every, len(starts)))
+    for k, start in enumerate(starts):
+        ends = [v[k * len(every) :][: len(every)] for v in whole]
         # At an end of A the interval is one point, whose two ends differ by the roots' rounding.
         possible = ends[0] <= ends[1] * (1.0 + _ROUNDING)
         for (total, at), value, sign in zip(found, ends, (-1.0, 1.0), strict=True):

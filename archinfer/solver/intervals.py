@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from archinfer.models.shape import FloatArray
 from archinfer.solver.bounds import FAST, MOST, ROUNDING, SLOW, TINY, Bounds, Speeds
-from archinfer.solver.jumps import Jumping
+from archinfer.solver.jumps import Jumping, Point
 from archinfer.solver.roots import BESIDE_JUMP, Function, cuts_between, last_nonnegative, peak
 from archinfer.solver.slices import Index
 
@@ -84,36 +84,33 @@ def best_slack(b: Bounds) -> Jumping:
     fast enough and one that is slow enough is both.
     """
 
-    def ends(active: FloatArray, index: Index) -> tuple[FloatArray, FloatArray]:
-        low = np.log(b.total_low_of(active, index))
-        return low, np.maximum(np.log(np.clip(b.total_high_of(active, index), TINY, MOST)), low)
-
-    def switches(x: FloatArray, index: Index) -> list[FloatArray]:
+    def point(x: FloatArray, index: Index) -> Point:
         active = np.exp(x)
-        low, high = ends(active, index)
-        first = b.at(np.exp(low), active, index)
-        return _switches(first, b.at(np.exp(high), active, index)) if b.spread else first.still
-
-    def both(x: FloatArray, index: Index) -> tuple[FloatArray, list[FloatArray]]:
-        active = np.exp(x)
+        least = b.total_low_of(active, index)
         if not b.spread:
-            at = b.at(b.total_low_of(active, index), active, index)
-            return at.fast, at.still
-        return _best(b, *ends(active, index), active, index)
+            at = b.at(least, active, index)
+            return Point(lambda: at.fast, lambda: (), lambda: at.still)
+        low = np.log(least)
+        high = np.maximum(np.log(np.clip(b.total_high_of(active, index), TINY, MOST)), low)
+        first, last = (b.at(np.exp(y), active, index) for y in (low, high))
+        return Point(
+            lambda: _best(b, low, high, active, index, first, last),
+            lambda: [np.nan_to_num(first.fast - last.slow)],
+            lambda: [*first.still, *first.moving, *(last.moving if first.moving else ())],
+        )
 
-    return Jumping(lambda x, i: both(x, i)[0], switches, both)
-
-
-def _switches(first: Speeds, last: Speeds) -> list[FloatArray]:
-    """Where the best slack jumps, or where it turns from one of two to the other."""
-    turns = np.nan_to_num(first.fast - last.slow)
-    return [turns, *first.still, *first.moving, *last.moving]
+    return Jumping(point, kinks=int(b.spread))
 
 
 def _best(
-    b: Bounds, low: FloatArray, high: FloatArray, active: FloatArray, index: Index
-) -> tuple[FloatArray, list[FloatArray]]:
-    first, last = (b.at(np.exp(x), active, index) for x in (low, high))
+    b: Bounds,
+    low: FloatArray,
+    high: FloatArray,
+    active: FloatArray,
+    index: Index,
+    first: Speeds,
+    last: Speeds,
+) -> FloatArray:
     best = np.minimum(first.fast, last.slow)
     # Another limit of speed may take away all that is slow enough.
     both = b.has(SLOW) and b.has(*FAST[1:])
@@ -134,7 +131,7 @@ def _best(
             ends = _of_piece(b, one.take(some), active[at[some]], index[at[some]])
             slow[some[ends[0] > ends[1]]] = -1.0
         best[at] = np.maximum(best[at], np.minimum(fast, slow))
-    return best, _switches(first, last)
+    return best
 
 
 def pieces_of(

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from archinfer.models.shape import FloatArray
 from archinfer.solver.roots import (
     BESIDE_JUMP,
-    Function,
     Index,
     Points,
     cuts_between,
@@ -21,32 +20,97 @@ from archinfer.solver.roots import (
 
 Both: TypeAlias = Callable[[FloatArray, Index], tuple[FloatArray, Sequence[FloatArray]]]
 
+POINTS_AT_ONCE = 20_000
+"""Points that are evaluated together: more leave the processor's cache."""
+
+
+class Point(NamedTuple):
+    """What is known of functions at x_i, each worked out when it is called."""
+
+    value: Callable[[], FloatArray]
+    kinks: Callable[[], Sequence[FloatArray]]
+    """Numbers that change their sign where the function turns and does not jump: they count only
+    where it is negative on both sides."""
+    jumps: Callable[[], Sequence[FloatArray]]
+    """Numbers that change their sign where it jumps."""
+
+
+class Known(NamedTuple):
+    """A function at some points: values (points, n), and its switches (points, switches, n)."""
+
+    f: FloatArray
+    switches: FloatArray
+
+    def take(self, index: Index | NDArray[np.bool_]) -> Known:
+        """Those at `index` of n."""
+        return Known(self.f[:, index], self.switches[..., index])
+
 
 class Jumping(NamedTuple):
     """Functions that may jump."""
 
-    values: Function
-    """f(x, i) for positions i."""
-    switches: Callable[[FloatArray, Index], Sequence[FloatArray]]
-    """s(x, i): numbers whose sign changes where the values jump."""
-    both: Both
-    """Values and switches, computed together."""
+    point: Callable[[FloatArray, Index], Point]
+    """Of x, for positions i."""
+    kinks: int = 0
+    """How many switches tell of kinks: the first ones."""
 
     @classmethod
     def parts(cls, both: Both) -> Jumping:
-        """Of a function whose switches cost no less than all of it."""
-        return cls(lambda x, i: both(x, i)[0], lambda x, i: both(x, i)[1], both)
+        """Of values and switches of jumps that are computed together."""
+
+        def point(x: FloatArray, index: Index) -> Point:
+            value, jumps = both(x, index)
+            return Point(lambda: value, lambda: (), lambda: jumps)
+
+        return cls(point)
 
     def of(self, index: Index) -> Jumping:
         """Those at `index`."""
-        return Jumping(*((lambda x, i, f=f: f(x, index[i])) for f in self))
+        return Jumping(lambda x, i: self.point(x, index[i]), self.kinks)
+
+    def values(self, x: FloatArray, index: Index) -> FloatArray:
+        """f(x, i) for positions i."""
+        return self.point(x, index).value()
+
+    def switch(self, x: FloatArray, index: Index, row: Index) -> FloatArray:
+        """s(x, i) for positions i, each of one of the switches."""
+        found = np.empty(len(x))
+        for turns in (True, False):
+            at = np.flatnonzero((row < self.kinks) == turns)
+            if len(at):
+                point = self.point(x[at], index[at])
+                every = np.stack(point.kinks() if turns else point.jumps())
+                found[at] = every[row[at] - (0 if turns else self.kinks), np.arange(len(at))]
+        return found
+
+    def at(self, x: FloatArray, index: Index) -> Known:
+        """Everything at points (points, n)."""
+        group = max(1, POINTS_AT_ONCE // max(x.shape[1], 1))
+        found = []
+        for k in range(0, len(x), group):
+            part = x[k : k + group]
+            at = self.point(part.ravel(), np.tile(index, len(part)))
+            switches = [*at.kinks(), *at.jumps()]
+            every = np.reshape(switches, (len(switches), *part.shape)).swapaxes(0, 1)
+            found.append(Known(at.value().reshape(part.shape), every))
+        return Known(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+    def jump_between(self, ends: Known) -> NDArray[np.bool_]:
+        """Whether a switch of a jump differs at two points."""
+        sides = ends.switches[:, self.kinks :] >= 0.0
+        return np.asarray((sides[0] != sides[1]).any(axis=0))
 
 
 def samples(
-    function: Jumping, low: FloatArray, high: FloatArray, index: Index, steps: int
+    function: Jumping,
+    low: FloatArray,
+    high: FloatArray,
+    index: Index,
+    steps: int,
+    ends: Known | None = None,
 ) -> Points:
     """A function at even steps from low_i to high_i, on both sides of its jumps, and at maxima
-    between these that may reach 0: (points, n) each, in order of x.
+    between these that may reach 0: (points, n) each, in order of x; `ends`: at low and high.
 
     Between jumps the function is taken to be concave where it counts: between two points it then
     lies below the lines through those on either side. Where these meet at 0 or above, the maximum
@@ -55,9 +119,13 @@ def samples(
     shares = np.linspace(0.0, 1.0, steps + 1)[:, None]
     x = low + (high - low) * shares
     x[-1] = high
-    found = [function.both(row, index) for row in x]
-    f = np.stack([value for value, _ in found])
-    switches = np.stack([np.reshape(s, (-1, len(low))) for _, s in found])
+    if ends is None:
+        f, switches = function.at(x, index)
+    else:
+        f, switches = (
+            np.concatenate([end[:1], inner, end[1:]])
+            for end, inner in zip(ends, function.at(x[1:-1], index), strict=True)
+        )
     known = Points(x, f)
     if switches.shape[1]:
         known = _with_jumps(function, known, switches, index)
@@ -67,44 +135,42 @@ def samples(
     return _added(known, column, top, f_top)
 
 
-def _with_jumps(
-    function: Jumping, known: Points, switches: NDArray[np.float64], index: Index
-) -> Points:
+def _with_jumps(function: Jumping, known: Points, switches: FloatArray, index: Index) -> Points:
     """With two more points at each jump between others, one on either side of it."""
-
-    def switch(x: FloatArray, column: Index, row: Index) -> FloatArray:
-        return np.stack(function.switches(x, index[column]))[row, np.arange(len(x))]
-
+    counts = np.ones((len(known.x) - 1, *switches.shape[1:]), dtype=bool)
+    below = known.f < 0.0
+    counts[:, : function.kinks] = (below[1:] & below[:-1])[:, None]
     sides = switches >= 0.0
-    step, row, column = np.nonzero(sides[1:] != sides[:-1])
+    step, row, column = np.nonzero((sides[1:] != sides[:-1]) & counts)
     starts, stops = known.x[step, column], known.x[step + 1, column]
+    begin, end = switches[step, row, column], switches[step + 1, row, column]
     # A switch may also change its sign twice between two points.
-    near, turn = _turns(known, switches)
+    step, rows, columns = (t[counts[turn]] for turn in [_turns(known, switches)] for t in turn)
+    near = switches[step, rows, columns]
+    sign = -np.copysign(1.0, near)
     place, value = peak(
-        lambda x, k: -np.copysign(1.0, near[k]) * switch(x, turn[2][k], turn[1][k]),
-        known.x[turn[0], turn[2]], known.x[turn[0] + 1, turn[2]], np.arange(len(near)),
+        lambda x, k: sign[k] * function.switch(x, index[columns[k]], rows[k]),
+        known.x[step, columns], known.x[step + 1, columns], np.arange(len(near)),
     )  # fmt: skip
-    step, rows, columns = (t[value > 0.0] for t in turn)
-    place = place[value > 0.0]
+    some = value > 0.0
+    step, rows, columns = step[some], rows[some], columns[some]
+    place, middle = place[some], (sign * value)[some]
     starts = np.concatenate([starts, known.x[step, columns], place])
     stops = np.concatenate([stops, place, known.x[step + 1, columns]])
+    begin = np.concatenate([begin, switches[step, rows, columns], middle])
+    end = np.concatenate([end, middle, switches[step + 1, rows, columns]])
     row, column = np.concatenate([row, rows, rows]), np.concatenate([column, columns, columns])
-    begin, end = (switch(x, column, row) for x in (starts, stops))
-    cut = cuts_between(lambda x, i, _: switch(x, column[i], row[i]), [begin], [end], starts, stops)[
-        0
-    ]
+    cut = cuts_between(
+        lambda x, i, _: function.switch(x, index[column[i]], row[i]), [begin], [end], starts, stops
+    )[0]
     kept = np.flatnonzero(np.isfinite(cut))
-    column, cut = column[kept], cut[kept]
-    for x in (cut, np.minimum(cut + BESIDE_JUMP, stops[kept])):
-        known = _added(known, column, x, function.values(x, index[column]))
-    return known
+    x = np.concatenate([cut[kept], np.minimum(cut[kept] + BESIDE_JUMP, stops[kept])])
+    column = np.tile(column[kept], 2)
+    return _added(known, column, x, function.values(x, index[column]))
 
 
-def _turns(
-    known: Points, switches: NDArray[np.float64]
-) -> tuple[FloatArray, tuple[Index, Index, Index]]:
-    """Switches that may reach 0 and turn back between two points: their value at the first of
-    these, and point, switch and column."""
+def _turns(known: Points, switches: FloatArray) -> tuple[Index, Index, Index]:
+    """Point, switch and column of switches that may reach 0 and turn back before the next point."""
     points, _, n = switches.shape
     flat = switches.reshape(points, -1)
     size = np.abs(flat)
@@ -113,7 +179,7 @@ def _turns(
     same = (flat[1:, some] >= 0.0) == (flat[:-1, some] >= 0.0)
     step, at = np.nonzero(_may_reach_0(near) & same)
     row, column = np.divmod(some[at], n)
-    return flat[step, some[at]], (step, row, column)
+    return step, row, column
 
 
 def _added(known: Points, column: Index, x: FloatArray, f: FloatArray) -> Points:
@@ -149,36 +215,46 @@ def _may_reach_0(known: Points) -> NDArray[np.bool_]:
 
 
 def ends_of_several(
-    function: Jumping, low: FloatArray, high: FloatArray, steps: int
+    function: Jumping, low: FloatArray, high: FloatArray, steps: int, ends: Known | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """The first and the last x in [low_i, high_i] at which a function is >= 0 that may be so on
-    several intervals and may jump; inf and -inf where there is none."""
-    first, last = np.full(len(low), np.inf), np.full(len(low), -np.inf)
-    index = np.flatnonzero(low <= high)
-    at_low, at_high = (function.values(x[index], index) >= 0.0 for x in (low, high))
-    first[index[at_low]], last[index[at_high]] = low[index[at_low]], high[index[at_high]]
-    index = index[~(at_low & at_high)]
+    several intervals and may jump; inf and -inf where there is none.
+
+    Args:
+        function: of positions i.
+        low, high: ends, low_i <= high_i.
+        steps: between the ends in which intervals are looked for.
+        ends: the function at low and high; None: not known.
+    """
+    ends = function.at(np.stack([low, high]), np.arange(len(low))) if ends is None else ends
+    at_low, at_high = ends.f >= 0.0
+    first, last = np.where(at_low, low, np.inf), np.where(at_high, high, -np.inf)
+    index = np.flatnonzero(~(at_low & at_high))
     if not len(index):
         return first, last
-    known = samples(function, low[index], high[index], index, steps)
+    known = samples(function, low[index], high[index], index, steps, ends.take(index))
     some = (known.f >= 0.0).any(axis=0)
     index, known = index[some], Points(known.x[:, some], known.f[:, some])
-    last[index] = _last(function, known, index)
-    mirrored = Jumping(*((lambda x, i, f=f: f(-x, i)) for f in function))
-    first[index] = -_last(mirrored, Points(-known.x[::-1], known.f[::-1]), index)
+    first[index], last[index] = _outer(function, known, index)
     return first, last
 
 
-def _last(function: Jumping, known: Points, index: Index) -> FloatArray:
-    """The last x at which a function that is sampled, and not negative at some, is so."""
-    every, most = np.arange(len(index)), len(known.x) - 1
-    at = most - np.argmax(known.f[::-1] >= 0.0, axis=0)
-    inside, outside = known.x[at, every], known.x[np.minimum(at + 1, most), every]
-    jump = outside - inside <= 2.0 * BESIDE_JUMP
+def _outer(function: Jumping, known: Points, index: Index) -> tuple[FloatArray, FloatArray]:
+    """The first and last x at which a function that is sampled, and not negative at some, is so."""
+    n, most = len(index), len(known.x) - 1
+    positive = known.f >= 0.0
+    at = np.concatenate([np.argmax(positive, axis=0), most - np.argmax(positive[::-1], axis=0)])
+    sign, every = np.repeat([-1.0, 1.0], n), np.tile(np.arange(n), 2)
+    beyond = np.clip(at + sign.astype(int), 0, most)
+    inside, outside = known.x[at, every], known.x[beyond, every]
+    beyond = np.where(np.abs(outside - inside) <= 2.0 * BESIDE_JUMP, at, beyond)
     root = last_nonnegative(
-        lambda x, i: function.values(x, index[i]), inside, np.where(jump, inside, outside)
-    )
-    return np.where(np.isfinite(root), root, inside)
+        lambda x, i: function.values(sign[i] * x, index[every[i]]),
+        sign * inside, sign * known.x[beyond, every],
+        known=(known.f[at, every], known.f[beyond, every]),
+    )  # fmt: skip
+    root = np.where(np.isfinite(root), sign * root, inside)
+    return root[:n], root[n:]
 
 
 def highest(

@@ -39,7 +39,7 @@ from archinfer.solver.intervals import total_interval
 from archinfer.solver.question import Question
 from archinfer.solver.slices import Index, Slices, slices_of
 
-SLICES_AT_ONCE = 100_000
+SLICES_AT_ONCE = 20_000
 """Slices that are solved together, so that memory stays bounded."""
 
 

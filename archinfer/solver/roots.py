@@ -55,7 +55,11 @@ def _step(new: Points, other: Points, before: Points) -> FloatArray:
 
 
 def last_nonnegative(
-    function: Function, low: FloatArray, high: FloatArray, tolerance: float = 1e-11
+    function: Function,
+    low: FloatArray,
+    high: FloatArray,
+    tolerance: float = 1e-11,
+    known: tuple[FloatArray, FloatArray] | None = None,
 ) -> FloatArray:
     """For each i the largest x in [low_i, high_i] at which a decreasing function is >= 0.
 
@@ -63,6 +67,7 @@ def last_nonnegative(
         function: f(x, i) for positions i, decreasing in x; called with subsets of positions.
         low, high: ends of the brackets, shape (n,).
         tolerance: absolute width of the final bracket (x is a logarithm, so: relative).
+        known: the function at low_i and high_i, where it has been evaluated.
 
     Returns:
         Shape (n,): high_i where f(high_i) >= 0; -inf where f(low_i) < 0 or low_i > high_i.
@@ -74,13 +79,13 @@ def last_nonnegative(
     index = np.flatnonzero(low <= high)
     if not len(index):
         return result
-    f_high = function(high[index], index)
+    f_high = function(high[index], index) if known is None else known[1][index]
     done = f_high >= 0.0
     result[index[done]] = high[index[done]]
     index, f_high = index[~done], f_high[~done]
     if not len(index):
         return result
-    f_low = function(low[index], index)
+    f_low = function(low[index], index) if known is None else known[0][index]
     keep = f_low >= 0.0
     index, f_low, f_high = index[keep], f_low[keep], f_high[keep]
     if not len(index):
@@ -171,12 +176,14 @@ def cuts_between(
     cuts = np.full((len(first), len(low)), np.nan)
     if not len(first):
         return cuts
-    sides = np.stack(first) >= 0.0
-    row, i = np.nonzero((sides != (np.stack(last) >= 0.0)) & (low < high))
+    ends = np.stack(first), np.stack(last)
+    sides = ends[0] >= 0.0
+    row, i = np.nonzero((sides != (ends[1] >= 0.0)) & (low < high))
     sign = np.where(sides[row, i], 1.0, -1.0)
     # At a root itself the side of what is 0 counts.
     tiny = np.where(sides[row, i], 0.0, -1e-300)
     cuts[row, i] = last_nonnegative(
-        lambda x, k: sign[k] * switch(x, i[k], row[k]) + tiny[k], low[i], high[i]
-    )
+        lambda x, k: sign[k] * switch(x, i[k], row[k]) + tiny[k], low[i], high[i],
+        known=(sign * ends[0][row, i] + tiny, sign * ends[1][row, i] + tiny),
+    )  # fmt: skip
     return cuts
