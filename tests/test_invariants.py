@@ -120,7 +120,7 @@ def test_ends_of_active_beyond_the_begin_of_a_queue() -> None:
     )  # fmt: skip
     region = solve(asked)
     active, first = np.exp(np.linspace(17.5, 19.0, 301)), np.zeros(301, dtype=int)
-    fast = region.bounds.fast(region.bounds.total_low_of(active, first), active, first) >= 0.0
+    fast = region.bounds.at(region.bounds.total_low_of(active, first), active, first).fast >= 0.0
     assert active[fast].max() <= region.active_high[0]
 
 

@@ -633,25 +633,6 @@ def test_broken_config_on_standard_input(text: str) -> None:
     assert "standard input" in done.err
 
 
-def test_a_sweep_in_blocks_equals_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    import archinfer.forward.evaluate as module
-
-    rng = np.random.default_rng(5)
-    active = np.exp(rng.uniform(np.log(1e9), np.log(3e11), 1000))
-    layers = rng.integers(16, 126, 1000).astype(float)
-    shape = family_shape(active * 12, active, layers, FamilyRules())
-    hardware, deployment = Hardware.load("wse-3"), Deployment(nodes=88, weights="fp8")
-    whole = predict(shape, hardware, deployment)
-    monkeypatch.setattr(module, "BLOCK", 64)
-    cut = predict(shape, hardware, deployment)
-    assert np.array_equal(whole.time.total, cut.time.total)
-    assert np.array_equal(whole.fits, cut.fits)
-    for one, other in zip(whole.speed, cut.speed, strict=True):
-        assert np.array_equal(one, other, equal_nan=True)
-    assert np.array_equal(whole.memory.total, cut.memory.total)
-    assert np.array_equal(whole.min_nodes, cut.min_nodes)
-
-
 @pytest.mark.parametrize(("machine", "layout"), [("h100-sxm", "tp=4"), ("b200", "tp=8,pp=2")])
 def test_advice_keeps_a_mapping_that_was_asked_for(machine: str, layout: str) -> None:
     found = named("kimi-k2", machine, mapping=layout)

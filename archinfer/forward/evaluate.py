@@ -7,8 +7,7 @@ mapping that is asked for, else on the fewest nodes that hold each, or spread ev
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,15 +19,8 @@ from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, ModelShape, Number
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
-from archinfer.physics.memory import Memory, fewest, fewest_nodes
-from archinfer.physics.terms import TokenTime, combined
+from archinfer.physics.memory import fewest, fewest_nodes
 from archinfer.physics.workload import Workload
-from archinfer.record import Quantiles
-
-BLOCK = 16384
-"""Architectures evaluated at a time: the temporaries of a block stay in the processor's cache,
-which makes a sweep of a million about twice as fast as in one piece."""
-
 
 SERVER = 8
 """Nodes of a server whose cards no faster network joins: estimate, as many as boards for
@@ -106,11 +98,8 @@ def evaluate(
         stated = model.stored.kv if isinstance(model, Architecture) else None
         deployment = deployment.with_(kv=stated or "bf16")
     workload, weights = workload_of(model, deployment)
-    sizes = {np.shape(v) for v in _numbers(workload.shape, deployment.mapping)} - {()}
-    if sizes:
-        (size,) = next(iter(sizes)) if len(sizes) == 1 and len(next(iter(sizes))) == 1 else (0,)
-        whole = _in_blocks if size > BLOCK else _evaluate_arrays
-        return whole(workload, weights, hardware, deployment)
+    if any(np.ndim(v) for v in _numbers(workload.shape, deployment.mapping)):
+        return _evaluate_arrays(workload, weights, hardware, deployment)
     found = _evaluate_one(workload, weights, hardware, deployment)
     if isinstance(model, Architecture):
         formats = model.weight_formats(weights)
@@ -147,66 +136,6 @@ def _prediction(
         memory_fraction=found.memory_fraction,
         fits=bool(fits) if np.ndim(fits) == 0 else fits,
     )
-
-
-def _cut(value: Any, size: int, part: slice) -> Any:
-    """Every array of `size` entries inside nested dataclasses and tuples, cut to `part`."""
-    if isinstance(value, np.ndarray):
-        return value[part] if value.shape == (size,) else value
-    if isinstance(value, tuple):
-        return tuple(_cut(v, size, part) for v in value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(
-            value, **{f.name: _cut(getattr(value, f.name), size, part) for f in fields(value)}
-        )
-    return value
-
-
-def _joined(parts: list[Any], lengths: list[int]) -> Any:
-    """The blocks' values as one array; numbers that no block varies stay numbers."""
-    first = parts[0]
-    if isinstance(first, (np.ndarray, np.generic, float, int)) and not isinstance(first, bool):
-        if not any(np.ndim(p) for p in parts) and all(p == first or p != p for p in parts):
-            return first
-        return np.concatenate(
-            [np.broadcast_to(p, (n,)) for p, n in zip(parts, lengths, strict=True)]
-        )
-    if isinstance(first, dict):
-        return {key: _joined([p[key] for p in parts], lengths) for key in first}
-    if isinstance(first, TokenTime):
-        return combined(parts, lambda values: _joined(values, lengths))
-    if isinstance(first, Memory | Placement):
-        return replace(
-            first,
-            **{
-                f.name: _joined([getattr(p, f.name) for p in parts], lengths) for f in fields(first)
-            },
-        )
-    return first
-
-
-def _in_blocks(
-    workload: Workload, weights: str, hardware: Hardware, deployment: Deployment
-) -> Prediction:
-    """`_evaluate_arrays` in blocks; fields equal to those of one piece."""
-    size = max(np.size(v) for v in _numbers(workload.shape, deployment.mapping))
-    parts = [slice(at, min(at + BLOCK, size)) for at in range(0, size, BLOCK)]
-    found = [
-        _evaluate_arrays(
-            _cut(workload, size, part), weights, hardware, _cut(deployment, size, part)
-        )
-        for part in parts
-    ]
-    lengths = [part.stop - part.start for part in parts]
-    whole = ["nodes", "min_nodes", "mapping", "time", "memory_fraction", "fits"]
-    speeds = [p.speed for p in found]
-    joined = {name: _joined([getattr(p, name) for p in found], lengths) for name in whole}
-    if found[0].plain_time is found[0].time:
-        joined["plain_time"] = joined["time"]
-    else:
-        joined["plain_time"] = _joined([p.plain_time for p in found], lengths)
-    speed_ = Quantiles(*(_joined([s[i] for s in speeds], lengths) for i in range(3)))
-    return replace(found[0], workload=workload, deployment=deployment, **joined, speed_=speed_)
 
 
 def _evaluate_arrays(

@@ -184,27 +184,21 @@ class _Stage:
         """Of one, everything."""
         return self.weights_s + self.kv_s + self.region.reductions + self.fixed_s
 
+    def work_s(self, cycles: Callable[[_Cycles], Number]) -> Number:
+        """Of one: some cycles of its weights and its cache."""
+        both = cycles(self.weights) + (0.0 if self.kv is None else cycles(self.kv))
+        return both * self.region.per_cycle
+
     @cached_property
     def reads_s(self) -> Number:
         """Of one: what scales with the profile's cycles per weight."""
-        return self._work_s(lambda cycles: cycles.by_reads)
+        return self.work_s(lambda cycles: cycles.by_reads)
 
     @property
     def routed_s(self) -> Number:
         """Of one: what scales with how unevenly experts load the cores."""
-        if isinstance(self.routed_reads, float) and self.routed_reads == 0.0:
-            return 0.0
         reads = np.where(self.weights.by_reads > 0.0, self.routed_reads, 0.0)
         return reads * self.region.per_cycle
-
-    @property
-    def products_s(self) -> Number:
-        """Of one: what scales with the peak."""
-        return self._work_s(lambda cycles: cycles.by_products)
-
-    def _work_s(self, cycles: Callable[[_Cycles], Number]) -> Number:
-        both = cycles(self.weights) + (0.0 if self.kv is None else cycles(self.kv))
-        return both * self.region.per_cycle
 
 
 def _layers(
@@ -268,7 +262,7 @@ def _seconds_by_constant(
     return {
         "cycles_per_weight": over(lambda s: s.reads_s),
         "routed_weight_factor": over(lambda s: s.routed_s),
-        "compute_efficiency": -over(lambda s: s.products_s),
+        "compute_efficiency": -over(lambda s: s.work_s(lambda cycles: cycles.by_products)),
         # The head's all-reduces are counted, not measured.
         "reductions_per_layer": over(lambda s: 0.0 if s.kv is None else s.region.reductions),
         "fixed_time_per_layer": over(lambda s: s.fixed_s),

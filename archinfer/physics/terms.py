@@ -92,16 +92,6 @@ class TokenTime(Record):
         return self.ledger()
 
 
-def combined(times: Sequence[TokenTime], join: Callable[[list[Number]], Number]) -> TokenTime:
-    """The time whose every term is `join` of the terms of `times`; its ledger likewise."""
-
-    def ledger() -> dict[str, Number]:
-        return {name: join([t.scaling[name] for t in times]) for name in times[0].scaling}
-
-    terms = {name: join([getattr(t, name) for t in times]) for name in (*TERMS, "side")}
-    return TokenTime(**terms, ledger=ledger, switches=no_switches)
-
-
 def links_s(hardware: Hardware, stages: Number, numbers: Number) -> tuple[Number, Number]:
     """Crossings from node to node, and the part of them that is latency.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +30,15 @@ ROUNDING = 1e-12
 N, rounding alone would decide which of them are possible."""
 
 
+Jumps: TypeAlias = list[list[FloatArray]]
+
+
 @dataclass(frozen=True)
 class Speeds:
     """Slacks of speed at some points, and where these jump; each worked out when it is read."""
 
     slack: Callable[[str], FloatArray]
-    switches: Callable[[], tuple[list[FloatArray], list[FloatArray]]]
+    switches: Callable[[], Jumps]
 
     @cached_property
     def fast(self) -> FloatArray:
@@ -46,24 +51,16 @@ class Speeds:
         return self.slack("slow")
 
     @cached_property
-    def _both(self) -> tuple[list[FloatArray], list[FloatArray]]:
+    def jumps(self) -> Jumps:
+        """Change sign where the spread jumps as N grows (first), and where the spread or the time
+        jumps as A grows, whatever N is."""
         return self.switches()
-
-    @property
-    def moving(self) -> list[FloatArray]:
-        """Change sign where the spread jumps as N grows."""
-        return self._both[0]
-
-    @property
-    def still(self) -> list[FloatArray]:
-        """Change sign where the spread or the time jumps as A grows, whatever N is."""
-        return self._both[1]
 
     def take(self, index: Index) -> Speeds:
         """Those of the points at `index`."""
         return Speeds(
             lambda name: getattr(self, name)[index],
-            lambda: ([s[index] for s in self.moving], [s[index] for s in self.still]),
+            lambda: [[s[index] for s in part] for part in self.jumps],
         )
 
 
@@ -202,22 +199,12 @@ class Bounds:
         """Slacks of speed, and where they jump, in the slices at `index`."""
         candidate, n = self.candidate(np.clip(total, TINY, MOST), active, index), len(active)
 
-        def switches() -> tuple[list[FloatArray], list[FloatArray]]:
-            if not self.jumps:
-                return [], []
-            moving, still = ([np.broadcast_to(s, n) for s in p] for p in candidate.time.switches())
-            return moving, still
+        def switches() -> Jumps:
+            parts = candidate.time.switches() if self.jumps else ([], [])
+            return [[np.broadcast_to(s, n) for s in part] for part in parts]
 
         names = {"fast": FAST, "slow": (SLOW,)}
         return Speeds(lambda name: self._least(names[name], candidate, n), switches)
-
-    def fast(self, total: FloatArray, active: FloatArray, index: Index) -> FloatArray:
-        """Smallest slack of the constraints that ask for speed."""
-        return self.at(total, active, index).fast
-
-    def slow(self, total: FloatArray, active: FloatArray, index: Index) -> FloatArray:
-        """Slack of "not faster than observed"."""
-        return self.at(total, active, index).slow
 
     def slack_and_turns(
         self, total: FloatArray, active: FloatArray, index: Index
@@ -231,8 +218,7 @@ class Bounds:
             room = np.where(np.isnan(room), -np.inf, room)
             limits, speed = np.minimum(room, above), np.minimum(at.fast, at.slow)
             turns = [limits - speed, room - above, at.fast - at.slow]
-        each = [np.nan_to_num(t) for t in turns] + at.moving + at.still
-        return np.minimum(limits, speed), each
+        return np.minimum(limits, speed), [*map(np.nan_to_num, turns), *chain(*at.jumps)]
 
     def _least(self, names: Iterable[str], candidate: Candidate, n: int) -> FloatArray:
         result = np.full(n, np.inf)

@@ -146,9 +146,9 @@ def _mixed_totals(question: Question, ends: ActiveEnds) -> tuple[ActiveEnds, Tot
     if b.spread or ends.several.any():
         starts.append(ends.high)
     if b.spread and b.has(*FAST):
-        starts.append(_first(ends, b.fast, b.total_low_of))
+        starts.append(_first(b, ends, "fast", b.total_low_of))
     if b.has(SLOW):
-        starts += [_first(ends, b.slow, of) for of in (b.total_low_of, b.total_high_of)]
+        starts += [_first(b, ends, "slow", of) for of in (b.total_low_of, b.total_high_of)]
     (low, low_at), (high, high_at) = (
         _farther(b, ends, sign, *known)
         for sign, known in zip((-1.0, 1.0), _outermost(b, starts), strict=True)
@@ -184,7 +184,7 @@ def _top(b: Bounds, ends: ActiveEnds) -> FloatArray:
     sparsity = b.sparsity_high
 
     def fast(x: FloatArray, i: Index) -> FloatArray:
-        return b.fast(sparsity[i] * np.exp(x), np.exp(x), i)
+        return b.at(sparsity[i] * np.exp(x), np.exp(x), i).fast
 
     return ends.low if np.isinf(sparsity).any() else _meeting(b, ends, fast)
 
@@ -204,13 +204,11 @@ def _meeting(
 
 
 def _first(
-    ends: ActiveEnds,
-    slack: Callable[[FloatArray, FloatArray, Index], FloatArray],
-    total_of: Callable[[FloatArray, Index], FloatArray],
+    b: Bounds, ends: ActiveEnds, side: str, total_of: Callable[[FloatArray, Index], FloatArray]
 ) -> FloatArray:
     """The least A from which on a total is fast or slow enough, if it grows; else the largest."""
     root = last_nonnegative(
-        lambda y, i: slack(total_of(np.exp(-y), i), np.exp(-y), i),
+        lambda y, i: getattr(b.at(total_of(np.exp(-y), i), np.exp(-y), i), side),
         -np.log(ends.high),
         -np.log(ends.low),
     )

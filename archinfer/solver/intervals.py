@@ -10,6 +10,7 @@ speed lies at its ends.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +56,7 @@ def total_interval(b: Bounds, active: FloatArray, index: Index) -> tuple[FloatAr
     low, high = np.log(least), np.log(np.maximum(most, TINY))
     if not b.spread:
         end = last_nonnegative(
-            lambda x, i: b.fast(np.exp(x), active[i], index[i]) + ROUNDING, low, high
+            lambda x, i: b.at(np.exp(x), active[i], index[i]).fast + ROUNDING, low, high
         )
         return least, np.where(end < high, np.exp(end), most)
     found_low, found_high = np.full(len(low), np.inf), np.full(len(low), -np.inf)
@@ -89,14 +90,14 @@ def best_slack(b: Bounds) -> Jumping:
         least = b.total_low_of(active, index)
         if not b.spread:
             at = b.at(least, active, index)
-            return Point(lambda: at.fast, lambda: (), lambda: at.still)
+            return Point(lambda: at.fast, lambda: (), lambda: at.jumps[1])
         low = np.log(least)
         high = np.maximum(np.log(np.clip(b.total_high_of(active, index), TINY, MOST)), low)
         first, last = (b.at(np.exp(y), active, index) for y in (low, high))
         return Point(
             lambda: _best(b, low, high, active, index, first, last),
             lambda: [np.nan_to_num(first.fast - last.slow)],
-            lambda: [*first.still, *first.moving, *(last.moving if first.moving else ())],
+            lambda: [*chain(*first.jumps), *(last.jumps[0] if first.jumps[0] else ())],
         )
 
     return Jumping(point, kinks=int(b.spread))
@@ -147,10 +148,10 @@ def pieces_of(
     spread."""
 
     def switch(x: FloatArray, i: Index, row: Index) -> FloatArray:
-        found = b.at(np.exp(x), active[i], index[i]).moving
+        found = b.at(np.exp(x), active[i], index[i]).jumps[0]
         return np.stack(found)[row, np.arange(len(x))]
 
-    cuts = np.sort(cuts_between(switch, first.moving, last.moving, low, high), axis=0)
+    cuts = np.sort(cuts_between(switch, first.jumps[0], last.jumps[0], low, high), axis=0)
     cuts = cuts[: int(np.isfinite(cuts).sum(axis=0).max(initial=0))]
     start = np.vstack([low, np.minimum(cuts + BESIDE_JUMP, high)])
     stop = np.vstack([cuts, np.full(len(low), np.nan)])
@@ -193,7 +194,7 @@ def _fastest(
     best = np.maximum(*one.fast)
 
     def fast(y: FloatArray, i: Index) -> FloatArray:
-        return b.fast(np.exp(y), active[i], index[i])
+        return b.at(np.exp(y), active[i], index[i]).fast
 
     step = np.minimum(_ONSET, 0.1 * (stop - start))
     inside = np.flatnonzero(fast(start + step, np.arange(len(start))) > one.fast[0])
@@ -210,10 +211,10 @@ def _of_piece(
     low, high = one.start.copy(), one.stop.copy()
 
     def fast(x: FloatArray, i: Index) -> FloatArray:
-        return b.fast(np.exp(x), active[i], index[i]) + ROUNDING
+        return b.at(np.exp(x), active[i], index[i]).fast + ROUNDING
 
     def slow(x: FloatArray, i: Index) -> FloatArray:
-        return b.slow(np.exp(x), active[i], index[i]) + ROUNDING
+        return b.at(np.exp(x), active[i], index[i]).slow + ROUNDING
 
     if b.has(*FAST):
         left, right = (f < -ROUNDING for f in one.fast)

@@ -88,27 +88,33 @@ def last_nonnegative(
     f_low = function(low[index], index) if known is None else known[0][index]
     keep = f_low >= 0.0
     index, f_low, f_high = index[keep], f_low[keep], f_high[keep]
-    if not len(index):
-        return result
-    a, b = low[index].copy(), high[index].copy()
+    result[index] = _narrowed(
+        function, index, Points(low[index], f_low), Points(high[index], f_high), tolerance
+    )
+    return result
+
+
+def _narrowed(
+    function: Function, index: Index, other: Points, new: Points, tolerance: float
+) -> FloatArray:
+    """The good ends of brackets from `other`, where the functions at `index` are >= 0, to `new`."""
+    result, left = np.empty(len(index)), np.arange(len(index))
     # The newest point, the other end of the bracket, and the point before them.
-    new, other, before = Points(b, f_high), Points(a, f_low), Points(a, f_low)
-    share = np.full(len(index), 0.5)
-    goal, tries = 0.5 * (b - a), np.zeros(len(index))
-    for _ in range(200):
+    before, share = other, np.full(len(index), 0.5)
+    goal, tries = 0.5 * (new.x - other.x), np.zeros(len(index))
+    for _ in range(200 if len(index) else 0):
         x = new.x + share * (other.x - new.x)
-        found = Points(x, function(x, index))
+        found = Points(x, function(x, index[left]))
         same = (found.f >= 0.0) == (new.f >= 0.0)
-        before, other = new.where(same, other), other.where(same, new)
-        new = found
+        before, other, new = new.where(same, other), other.where(same, new), found
         width = np.abs(other.x - new.x)
         finished = width <= tolerance
         if finished.any():
-            result[index[finished]] = _good(new, other)[finished]
+            result[left[finished]] = _good(new, other)[finished]
             kept = np.flatnonzero(~finished)
             if not len(kept):
                 return result
-            index, width, goal, tries = index[kept], width[kept], goal[kept], tries[kept]
+            left, width, goal, tries = left[kept], width[kept], goal[kept], tries[kept]
             new, other, before = new.take(kept), other.take(kept), before.take(kept)
         # At least a third of the tolerance away from either end.
         guard = np.minimum(tolerance / 3.0 / width, 0.25)
@@ -117,7 +123,7 @@ def last_nonnegative(
         tries = np.where(width <= goal, 0.0, tries + 1.0)
         goal = np.where(width <= goal, 0.5 * width, goal)
         share = np.where(tries >= _PATIENCE, 0.5, share)
-    result[index] = _good(new, other)
+    result[left] = _good(new, other)
     return result
 
 
