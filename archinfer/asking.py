@@ -208,7 +208,8 @@ def _ends(name: str, value: Any, dimension: str, lowest: float) -> Range:
         try:
             return units.parse_range(value, dimension, lowest)
         except UnitError as error:
-            raise UnitError(f"{name}: {error}") from None
+            error.args = (f"{name}: {error}",)
+            raise
     if not isinstance(value, tuple):
         one = _number(name, value, dimension)
         return one, one
@@ -226,12 +227,13 @@ def _number(name: str, value: Any, dimension: str) -> float:
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
         number = float(value)
         if not 0.0 <= number < math.inf:
-            raise InputError(f"{name}: expected {units.expected(dimension)}, found {value!r}")
+            raise InputError(f"{name}: {units.expected(dimension)}, found {value!r}")
         return number
     try:
         return units.parse(value, dimension)
     except UnitError as error:
-        raise UnitError(f"{name}: {error}") from None
+        error.args = (f"{name}: {error}",)
+        raise
 
 
 def check_accepted(low: float, high: float, drafts: int = 0) -> None:

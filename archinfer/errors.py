@@ -27,7 +27,9 @@ class InputError(ArchinferError):
 
 
 class UnitError(InputError):
-    """A quantity, unit or range that cannot be read."""
+    """A quantity, unit or range that cannot be read; `why`: what is wrong with it, if it is one."""
+
+    why = ""
 
 
 _PATH_MOST = 400

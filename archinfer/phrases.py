@@ -23,9 +23,9 @@ TERM_TEXTS = {
 LIMITS = {
     "term": "{term}; {share} of the time of a pass",
     "nodes": "the mapping takes {used:,} {node}s; there are {there}",
-    "capacity": "weights, KV cache and buffers take {times:.4g} times the usable memory of the "
+    "capacity": "weights, KV cache and buffers take {times} times the usable memory of the "
     "fullest {node} on {there}; {more}",
-    "kv cache": "KV cache and buffers alone take {times:.4g} times the usable memory of the "
+    "kv cache": "KV cache and buffers alone take {times} times the usable memory of the "
     "fullest {node} on {there}; {more}",
     "alone": "{hardware} is one {node} without links",
     "least": "at least {least:,.0f} {node}s hold it",
@@ -65,6 +65,13 @@ NOTES = {
     "in place of": " in place of {usual}",
 }
 """What is said of a whole answer, and of other means than those assumed."""
+
+LACKS = {
+    "price": "the profile {hardware} states no price (set price.rent, as '30 USD/h')",
+    "prompt": "the profile {hardware} does not say how fast prompts are read",
+    "power": "the profile {hardware} states no power",
+}
+"""What a profile does not say, without which something asked of it has no answer."""
 
 CONFLICTS = {
     "three": "three or more constraints exclude each other",

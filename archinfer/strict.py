@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, TypeVar
 
@@ -73,7 +73,7 @@ def asked(name: str, ask: Ask) -> Read:
         except UnitError as error:
             if ranged and isinstance(found, str):
                 raise ValueError(str(error).rpartition(": ")[2]) from None
-            raise ValueError(f"expected {units.expected(ask.dimension)}") from None
+            raise ValueError(units.expected(ask.dimension, error)) from None
         except InputError as error:
             said = str(error).removeprefix(f"{name}: ")
             raise ValueError(said.partition(", found ")[0]) from None
@@ -118,7 +118,7 @@ def _first_fault(document: Document, model: type[BaseModel], error: ValidationEr
     ]
     unknown = [place for place, fault in faults if fault["type"] == "extra_forbidden"]
     misspelt = {
-        (*place[:-1], nearest(str(place[-1]), _fields_at(model, place[:-1])))
+        (*place[:-1], _guess(str(place[-1]), _fields_at(model, place[:-1])))
         for place in unknown[:_MAX_GUESSES]
     }
     # A misspelt key is one fault, although pydantic also misses the key that was meant.
@@ -127,9 +127,19 @@ def _first_fault(document: Document, model: type[BaseModel], error: ValidationEr
     others = [f for f in faults if f[0] != place]
     missing = [".".join(map(str, p)) for p, f in others if f["type"] == "missing"]
     named = f"; missing as well: {', '.join(map(repr, missing))}" if missing else ""
-    left = len(others) - len(missing)
+    beside = [(p, f) for p, f in others if f["type"] == "extra_forbidden" and len(p) == len(place)]
+    if fault["type"] == "missing":
+        # What a reader took for the key that is missing.
+        named += "".join(f"; {_fault_message(model, p, f)}" for p, f in beside[:1])
+    left = len(others) - len(missing) - (len(beside[:1]) if fault["type"] == "missing" else 0)
     more = f" (and {left} more)" if left else ""
     return document.error(place, _fault_message(model, place, fault) + named + more)
+
+
+def _guess(key: str, known: Sequence[str]) -> str | None:
+    """The known key that was meant; none for the opposite of one."""
+    guess = nearest(key, known)
+    return None if {key, guess} == {"at_least", "at_most"} else guess
 
 
 def _fault_message(model: type[BaseModel], place: Location, fault: dict[str, Any]) -> str:
@@ -140,7 +150,7 @@ def _fault_message(model: type[BaseModel], place: Location, fault: dict[str, Any
         within = f" in {'.'.join(map(str, place[:-1]))!r}" if len(place) > 1 else ""
         return f"missing key {str(place[-1])!r}{within}"
     if kind == "extra_forbidden":
-        guess = nearest(str(place[-1]), known)
+        guess = _guess(str(place[-1]), known)
         hint = f"; did you mean {guess!r}?" if guess else f" (known: {', '.join(known)})"
         return f"unknown key {show(key)}{hint}"
     cause = fault.get("ctx", {}).get("error")

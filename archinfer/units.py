@@ -127,7 +127,7 @@ DIMENSIONS: Final[dict[str, Dimension]] = {
         "a ratio", ("91 %", "0.91"), {"": 1.0, "%": 0.01}, ((0.01, " %"),), (1e-6, 1e6)
     ),
     "dollars": Dimension(
-        "an amount of dollars", ("2.5M USD", "$30k"),
+        "an amount of dollars", ("2.5 USD", "$30k"),
         _units(_COUNT, "USD"), _DOLLARS_SHOWN, (1e-6, 1e15), "USD",
     ),
     "dollars_per_hour": Dimension(
@@ -155,10 +155,12 @@ DIMENSIONS: Final[dict[str, Dimension]] = {
 _NUMBER: Final = re.compile(r"(\d(?:_?\d)*\.?\d*|\.\d+)(e[+-]?\d{1,4})?", re.IGNORECASE | re.ASCII)
 
 
-def expected(dimension: str) -> str:
-    """What a message says it wanted: "a quantity in bytes such as '44 GB' or '44 GiB'"."""
+def expected(dimension: str, error: UnitError | None = None) -> str:
+    """What a message says it wanted: "expected a quantity in bytes such as '44 GB' or '44 GiB'",
+    after what was wrong with a quantity that `parse` refused."""
     kind = DIMENSIONS[dimension]
-    return f"{kind.noun} such as {' or '.join(map(repr, kind.examples))}"
+    why = f"{error.why}; " if error is not None and error.why else ""
+    return f"{why}expected {kind.noun} such as {' or '.join(map(repr, kind.examples))}"
 
 
 def check_plausible(value: float, dimension: str) -> None:
@@ -266,21 +268,31 @@ def _parse(text: str | float, dimension: str) -> tuple[float, str]:
     currency = "USD" in "".join(kind.units) and body.startswith("$")
     match = _NUMBER.match(body[1:].lstrip() if currency else body)
     if match is None:
-        found = "a negative number" if body.startswith("-") else f"not {kind.noun}"
-        found += foreign_digit(body)
-        raise UnitError(f"{shorten(raw)} is {found}; {_examples(kind)}")
+        negative = body.startswith("-")
+        found = "a negative number" if negative else f"not {kind.noun}{foreign_digit(body)}"
+        raise _refused(raw, found, kind, negative)
     unit = "".join(match.string[match.end() :].split())
     if currency and "USD" not in unit:
         magnitude, slash, per = unit.partition("/")
         unit = f"{magnitude}USD{slash}{per}"
     if unit not in kind.units:
-        raise UnitError(f"{shorten(raw)}: {_wrong_unit(unit, kind)}; {_examples(kind)}")
+        wrong = _wrong_unit(unit, kind)
+        error = UnitError(f"{shorten(raw)}: {wrong}; {_examples(kind)}")
+        error.why = wrong if "(" in wrong else ""
+        raise error
     number = match.group(0).replace("_", "")
     # Decimal, so that "5 us" is the float nearest to 5e-6 and not 5 times that of 1e-6.
     value = float(Decimal(number) * _exact(kind.units[unit]))
     if not math.isfinite(value):
-        raise UnitError(f"{shorten(raw)} is too large a number; {_examples(kind)}")
+        raise _refused(raw, "too large a number", kind)
     return value, unit
+
+
+def _refused(raw: str, found: str, kind: Dimension, known: bool = True) -> UnitError:
+    """That a text is no quantity of its kind; `known`: what is wrong with it is."""
+    error = UnitError(f"{shorten(raw)} is {found}; {_examples(kind)}")
+    error.why = found if known else ""
+    return error
 
 
 def _exact(factor: float) -> Decimal:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from archinfer.units import format_quantity
+from archinfer.units import format_quantity, plain_number
 
 QUANTITIES = {
     "total_params": "total parameters",
@@ -34,6 +34,11 @@ def compact(value: float, digits: int = 3) -> str:
             scaled = rounded / factor
             return f"{scaled:{',.0f' if scaled >= 100 else f'.{digits}g'}}{letter}"
     return f"{rounded:{',.0f' if rounded >= 100 else f'.{digits}g'}}"
+
+
+def figure(value: float, digits: int = 3) -> str:
+    """Any number in so many digits; a dash where there is none."""
+    return plain_number(value, digits) if math.isfinite(value) else "-"
 
 
 def seconds(value: float) -> str:

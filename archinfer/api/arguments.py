@@ -127,7 +127,8 @@ def read_claim(value: Any) -> dict[str, Range]:
     found: dict[str, Range] = {}
     for key, given in pairs("claim", value, "total=2T:4T"):
         if key not in CLAIMED:
-            raise UnknownNameError("claim", key, CLAIMED)
+            with naming("claim"):
+                raise UnknownNameError("quantity", key, CLAIMED)
         if key in found:
             raise InputError(f"claim: {key} is claimed twice")
         found[key] = ASKS[key].range(f"claim: {key}", given)

@@ -34,6 +34,7 @@ from archinfer.inference.posterior import Posterior
 from archinfer.models.formats import kv_format, weight_format, weight_formats
 from archinfer.models.named import read_model
 from archinfer.models.solver_family import ATTENTION_KINDS, FamilyRules, Habits, attention_rule
+from archinfer.phrases import LACKS
 from archinfer.physics.economy import node_dollars_per_hour
 from archinfer.physics.mapping import Layout, read_layout
 from archinfer.question import ASKS, FOUNDING
@@ -289,15 +290,12 @@ def _check_goes_together(question: Question, asked: Mapping[str, Any]) -> None:
     """Refuse options that say nothing beside the others."""
     profile = question.hardware
     if question.power_w is not None and not profile.power_w > 0.0:
-        raise InputError(f"max_power: the profile {profile.name} states no power")
+        raise InputError(f"max_power: {LACKS['power'].format(hardware=profile.name)}")
     priced = float(node_dollars_per_hour(profile, profile.power_w)) > 0.0
     limits = (question.price_per_hour, question.max_token_dollars)
     for name, limit in zip(("max_price", "max_cost"), limits, strict=True):
         if limit is not None and not priced:
-            raise InputError(
-                f"{name}: the profile {profile.name} states no price "
-                "(set price.rent, as '30 USD/h')"
-            )
+            raise InputError(f"{name}: {LACKS['price'].format(hardware=profile.name)}")
     if question.observed and question.confidence_z != 0.0:
         raise InputError(
             "confidence: goes with a target; an observed speed is held against the 90 % interval "

@@ -50,29 +50,27 @@ def check(paths: Iterable[str | os.PathLike[str]], evaluate: bool = True) -> Rep
 
     Args:
         paths: the files.
-        evaluate: False: they are only read.
+        evaluate: False: they are only read, with the profiles and models that they name.
     """
     results: list[Result] = []
     errors: list[Remark] = []
     warnings: list[Remark] = []
     for path in paths:
         try:
-            if evaluate:
-                report = run_file(path)
-                results += report.results
-                warnings += report.warnings
-            else:
-                read_check_file(path)
+            report = run_file(path, evaluate)
+            results += report.results
+            warnings += report.warnings
         except FileError as error:
             errors.append(Remark(error.path, error.line, error.message))
     return Report(tuple(results), tuple(errors), tuple(warnings))
 
 
-def run_file(path: str | os.PathLike[str]) -> Report:
+def run_file(path: str | os.PathLike[str], evaluate: bool = True) -> Report:
     """Every check of one file, in its order; raises FileError where it is wrong."""
     file, document = read_check_file(path)
     runner = _Runner(document)
-    results = [r for i, check in enumerate(file.checks) for r in runner.results(check, i)]
+    done = runner.results if evaluate else runner.read
+    results = [r for i, check in enumerate(file.checks) for r in done(check, i)]
     return Report(tuple(results), warnings=tuple(dict.fromkeys(runner.warnings)))
 
 
@@ -99,6 +97,15 @@ class _Runner:
             for key, where, finding in self._findings(check, place)
         ]
         return sorted(found, key=lambda r: r.line)
+
+    def read(self, check: Check, index: int) -> list[Result]:
+        """No result: what one check names is there, and its options go together."""
+        place: Location = ("checks", index)
+        if check.solve is not None:
+            self._question(check, (*place, "solve"))
+        elif check.lint is None:
+            self._subject(check, place)
+        return []
 
     def _findings(self, check: Check, place: Location) -> Iterator[tuple[str, Location, _Finding]]:
         if check.lint is not None:
@@ -167,10 +174,15 @@ class _Runner:
         profile = self._profile(text, where)
         return self._use(where, lambda: self.hardware(profile))
 
-    def _predict(self, check: Check, place: Location) -> Any:
+    def _subject(self, check: Check, place: Location) -> tuple[Any, Any]:
+        """The profile and the model of a check."""
         assert check.hardware is not None
         hardware = self._hardware(check.hardware, (*place, "hardware"))
-        model = self._use((*place, "model"), lambda: self._model(check, (*place, "model")))
+        where = (*place, "model")
+        return hardware, self._use(where, lambda: self._model(check, where))
+
+    def _predict(self, check: Check, place: Location) -> Any:
+        hardware, model = self._subject(check, place)
         told = ("nodes", "context", "concurrency", "weights", "kv", "speculation", "software")
         asked = {name: getattr(check, name) for name in told}
         return self._use(place, lambda: predict(model, hardware, changes=False, **asked))

@@ -33,7 +33,7 @@ def check(
         Format, typer.Option("--format", help="How to print; junit and github are for CI servers.")
     ] = Format.table,
     lint: Annotated[
-        bool, typer.Option("--lint", help="Only read the files; evaluate nothing.")
+        bool, typer.Option("--lint", help="Only read the files and what they name.")
     ] = False,
     init: Annotated[bool, init_option(EXAMPLE_NAME)] = False,
 ) -> None:

@@ -25,7 +25,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 """Commands, each the function of its name in the module of its name."""
 
 COLUMNS_LEAST = 20
-"""Narrowest window that is believed: some programs say 0 where they do not know."""
+"""Narrowest window that is written for."""
 
 
 class Commands(TyperGroup):
@@ -98,7 +98,7 @@ def main() -> None:
         typer.echo("error: cannot write: standard output is closed", err=True)
         sys.exit(2)
     _steady_output()
-    _forget_unusable_width()
+    _usable_width()
     try:
         try:
             code = app(prog_name="archinfer", standalone_mode=False)
@@ -161,8 +161,9 @@ def _steady_output() -> None:
         err.reconfigure(errors="replace")
 
 
-def _forget_unusable_width() -> None:
-    """A COLUMNS in which no table could be read counts as not set."""
-    columns = os.environ.get("COLUMNS", "")
-    if not (columns.isascii() and columns.isdigit()) or int(columns) < COLUMNS_LEAST:
-        os.environ.pop("COLUMNS", None)
+def _usable_width() -> None:
+    """A COLUMNS that is no number counts as not set, as 0 does, which programs say that do not
+    know; one too narrow for any table as the narrowest."""
+    columns = os.environ.pop("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns):
+        os.environ["COLUMNS"] = str(max(int(columns), COLUMNS_LEAST))

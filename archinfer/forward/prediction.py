@@ -30,7 +30,7 @@ from archinfer.physics.served import LEVELS, served_speed
 from archinfer.physics.terms import TERMS, TokenTime, no_switches
 from archinfer.physics.workload import Workload
 from archinfer.record import As, Ends, Nullable, Quantiles, Record
-from archinfer.units import format_quantity
+from archinfer.units import format_quantity, plain_number
 from archinfer.words import counted, percent
 
 LIMITS = ("capacity", "kv cache", "nodes")
@@ -363,7 +363,7 @@ class Prediction(Record):
             hardware=self.hardware.name, node=node, least=float(self.min_nodes)
         )
         return phrases.LIMITS[name].format(
-            times=self.taken_of_limit, node=node, there=there, more=more
+            times=plain_number(self.taken_of_limit, 4), node=node, there=there, more=more
         )
 
     @property

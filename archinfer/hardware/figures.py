@@ -63,9 +63,9 @@ class Key:
         """
         try:
             value = units.parse(text, self.dimension)
-        except UnitError:
-            wanted = units.expected(self.dimension)
-            raise UnitError(f"expected {wanted}{foreign_digit(text)}") from None
+        except UnitError as error:
+            wanted = units.expected(self.dimension, error)
+            raise UnitError(f"{wanted}{foreign_digit(text)}") from None
         if value < self.least or (value == self.least and not self.closed):
             bound = units.format_quantity(self.least, self.dimension)
             raise UnitError(f"expected {'at least' if self.closed else 'more than'} {bound}")

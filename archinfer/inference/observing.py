@@ -31,6 +31,7 @@ from archinfer.inference.operations import operations
 from archinfer.inference.scene import GAIN_LOG_SD, Drafting, Scene, reference_scene
 from archinfer.inference.statistics import DEGREES
 from archinfer.models.shape import FloatArray, Number
+from archinfer.phrases import LACKS
 from archinfer.physics.decode import decode_time
 from archinfer.physics.economy import node_power_w
 from archinfer.physics.prefill import (
@@ -69,13 +70,12 @@ class Predicted:
 def unknown(hardware: Hardware, piece: Piece) -> str:
     """What the profile does not say, without which the piece teaches nothing; "": nothing."""
     kind, process = piece.kind, KINDS[piece.kind].process
-    if process == "price" and not pricing.known(hardware):
-        return f"the profile {hardware.name} states no price (set price.rent, as '30 USD/h')"
-    if (process == "prompt" or kind == "input_price") and not prompts_known(hardware):
-        return f"the profile {hardware.name} does not say how fast prompts are read"
-    if kind == "power" and not hardware.power_w > 0.0:
-        return f"the profile {hardware.name} states no power"
-    return ""
+    lacks = {
+        "price": process == "price" and not pricing.known(hardware),
+        "prompt": (process == "prompt" or kind == "input_price") and not prompts_known(hardware),
+        "power": kind == "power" and not hardware.power_w > 0.0,
+    }
+    return next((LACKS[n].format(hardware=hardware.name) for n, yes in lacks.items() if yes), "")
 
 
 def check(hardware: Hardware, pieces: Sequence[Piece]) -> None:

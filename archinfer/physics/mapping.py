@@ -144,7 +144,9 @@ def read_layout(text: str, spatial: bool = False) -> Layout:
     values: dict[str, int] = {}
     for part in text.split(","):
         key, equals, number = (x.strip() for x in part.partition("="))
-        if key not in ("tp", "pp", "ep", "dp") or not equals or key in values:
+        if key in values:
+            raise InputError(f"mapping: {key} is given twice, found {text!r}")
+        if key not in ("tp", "pp", "ep", "dp") or not equals:
             raise InputError(f"mapping: expected such as tp=8,pp=2 or dp=8, found {text!r}")
         if not number.isascii() or not number.isdigit() or not 1 <= int(number) <= 100_000:
             raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from archinfer.calibration.calibrate import Calibration
 from archinfer.calibration.fit import Coefficient, Timing
 from archinfer.report import document as doc
 from archinfer.report.measured import calibrate_chart
-from archinfer.units import format_quantity
+from archinfer.units import format_quantity, plain_number
 from archinfer.words import QUANTITIES, change, percent, seconds
 
 JITTER = 0.3
@@ -45,8 +46,8 @@ def _coefficient(name: str, c: Coefficient) -> Sequence[str]:
 def _point(p: Timing) -> Sequence[str]:
     return [
         p.point.name,
-        f"{p.measured_tokens_per_s:,.4g}",
-        f"{p.predicted_tokens_per_s:,.4g}",
+        plain_number(p.measured_tokens_per_s, 4),
+        plain_number(p.predicted_tokens_per_s, 4),
         change(p.error, 1),
     ]
 
@@ -98,7 +99,7 @@ def tables(found: Calibration) -> Iterator[doc.Table]:
     yield table(title, ["batch", "counted", "even routing"], batches, "rrr")
     headings = ["what", "tokens", "tokens/s", "of the peak"]
     prompts: list[Sequence[str]] = [
-        (p.name, f"{p.prompt_tokens:,}", f"{p.tokens_per_s:,.4g}", percent(p.efficiency))
+        (p.name, f"{p.prompt_tokens:,}", plain_number(p.tokens_per_s, 4), percent(p.efficiency))
         for p in found.prefill.prompts
     ]
     products: list[Sequence[str]] = [
@@ -123,10 +124,10 @@ def _blind_rows(blind: BlindTest) -> list[Sequence[str]]:
         (
             label,
             percent(s.coverage_region),
-            f"x {s.region_width:.3g}",
+            "none" if math.isnan(s.region_width) else f"x {plain_number(s.region_width)}",
             percent(s.coverage90),
-            f"x {s.median_width:.3g}",
-            f"x {s.prior_width:.3g}",
+            f"x {plain_number(s.median_width)}",
+            f"x {plain_number(s.prior_width)}",
             f"{s.information_bits:.2f}",
             "yes" if s.pinned else "no",
         )

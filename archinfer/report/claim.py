@@ -7,10 +7,11 @@ import math
 from archinfer.inference.claim import Claim, Needs, Part
 from archinfer.report import document as doc
 from archinfer.units import plain_number
-from archinfer.words import compact, counted
+from archinfer.words import compact, counted, gain
 
 TITLE = "The claim put to the test: probability given the nodes and what was observed"
 HEADINGS = ("claimed", "holds", "probability", "carried by", "refuted by")
+DROP = ("holds", "refuted by")
 ASSUMED = (
     "What nodes carry or refute rests on an assumption: a service uses the nodes that it has. "
     "Without --claim the ranges say what would be possible."
@@ -24,7 +25,8 @@ def tested(claim: Claim) -> doc.Section:
     rows = [_row(part) for part in claim.parts]
     if len(rows) > 1:
         rows.append(("all of it", *_row(claim.all)[1:]))
-    blocks: list[doc.Block] = [doc.Table(TITLE, HEADINGS, rows, "wlrll", doc.ALL, titled=doc.ALL)]
+    table = doc.Table(TITLE, HEADINGS, rows, "wlrll", doc.ALL, titled=doc.ALL, drop=DROP)
+    blocks: list[doc.Block] = [table]
     if any("nodes" in (part.carried_by, part.refuted_by) for part in claim.parts):
         blocks.append(doc.Paragraph(ASSUMED, where=doc.ALL, tight=True))
     if claim.needs is not None:
@@ -65,11 +67,8 @@ def needs(needs: Needs) -> str:
     least, most = (math.ceil(v) for v in needs.layers_per_node)
     layers = counted(most, "layer") if least == most else f"{least} to {counted(most, 'layer')}"
     low, high = needs.accepted_tokens
-    accepted = f"{low:.2g}" if low == high else f"{low:.2g} to {high:.2g}"
-    return (
-        f"Where all of it holds: {accepted} accepted tokens a pass, {layers} in the fullest "
-        f"node, weights {formats}."
-    )
+    accepted = gain(*(float(f"{end:.2g}") for end in (low, high)))
+    return f"Where all of it holds: {accepted}, {layers} in the fullest node, weights {formats}."
 
 
 def _missed(distance: float) -> str:

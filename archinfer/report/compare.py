@@ -11,7 +11,7 @@ from archinfer.report import document as doc
 from archinfer.report.pareto import answer, best, pareto_chart
 from archinfer.report.predict_model import FEW, decodings
 from archinfer.report.sources import beyond
-from archinfer.words import compact, counted, listed, load, percent, span, speed, speeds
+from archinfer.words import compact, counted, figure, listed, load, percent, span, speed, speeds
 
 COLUMNS = (
     "model", "hardware", "weights", "fits", "nodes", "min_nodes",
@@ -74,7 +74,7 @@ def _throughput(entries: list[Entry]) -> doc.Table:
         p = entry.prediction
         whole = float(p.throughput.p50)
         figures = (p.dollars_per_million_output_tokens, p.joules_per_token)
-        told = [f"{v:,.3g}" if math.isfinite(v) else "-" for v in figures]
+        told = [figure(v) for v in figures]
         speeds_ = (float(p.speed.p50), whole, whole / int(p.nodes_used))
         made = [speed(v) if p.fits else "-" for v in speeds_]
         return [entry.model, p.hardware.name, f"{p.nodes_used:,}", *made, *told, p.hardware.basis]

@@ -94,7 +94,7 @@ class Paragraph:
     tight: bool = False
     """No empty line after it on the terminal."""
     whole: bool = False
-    """One line, however long, on the terminal."""
+    """One line, however long, in a pipe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Items:
     bullet: str = "  "
     """What stands before an item on the terminal."""
     whole: bool = False
-    """Each item one line, however long, on the terminal."""
+    """Each item one line, however long, in a pipe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Table:
     titled: Where = SHOWN | EXPLAIN
     """Media that show the title."""
     drop: Sequence[str] = ()
-    """Headings of columns that a narrow terminal leaves out, the first one first."""
+    """Headings of columns that a narrow terminal leaves out first, in this order."""
     sortable: bool = False
     most: int = 0
     """Rows that a terminal shows; 0: all."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from archinfer.report import document as doc
-from archinfer.units import format_quantity
+from archinfer.units import format_quantity, plain_number
 
 COMPONENTS = {
     "embedding": "input embedding",
@@ -105,7 +105,7 @@ def families_document(names: Sequence[str]) -> doc.Document:
 
 def _shown(value: Any) -> str:
     if isinstance(value, float) and not value.is_integer() and abs(value) < 1e6:
-        return f"{value:,.4g}"
+        return plain_number(value, 4)
     return f"{value:,.0f}"
 
 

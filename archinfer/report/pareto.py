@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from archinfer.forward.deployments import Choice, Found, Pareto, Plan
+from archinfer.forward.evaluate import SERVER
 from archinfer.hardware.profile import Hardware
 from archinfer.report import chart
 from archinfer.report import document as doc
 from archinfer.report.predict_model import decodings
 from archinfer.units import format_quantity
-from archinfer.words import change, counted, listed, percent, seconds, speed, speeds
+from archinfer.words import change, counted, figure, listed, percent, seconds, speed, speeds
 
 COLUMNS = (
     "hardware", "weights", "nodes", "copies", "tensor_parallel=mapping.tensor_parallel",
@@ -29,7 +30,7 @@ HEADINGS = (
     "hardware", "weights", "nodes", "copies x mapping", "users", "tokens/s a user 5<50<95 %",
     "a node", "first token", "$/M out", "$/M all", "J/token", "W a node", "limit",
 )  # fmt: skip
-ALIGN = "lllrrrrrrrrrl"
+ALIGN = "llrrrrrrrrrrl"
 DROP = (
     "weights", "$/M all", "W a node", "copies x mapping", "limit", "J/token", "first token",
     "$/M out", "users",
@@ -82,14 +83,19 @@ def _asked(plan: Plan) -> str:
     return "; ".join(parts) + "."
 
 
-def _money(dollars: float) -> str:
-    return "-" if math.isnan(dollars) else f"{dollars:,.3g}"
-
-
 def _where(c: Choice) -> str:
-    node = counted(c.nodes, f"{c.hardware.name} {c.hardware.node}")
+    node = counted(c.nodes, f"{c.hardware.name} {c.hardware.node}") + _servers(c)
     copies = "" if c.copies == 1 else f" in {c.copies:,} copies"
     return f"{node}{copies} ({_mapping(c)}, {c.weights})"
+
+
+def _servers(c: Choice) -> str:
+    """Whole servers, or wider domains, that the nodes are."""
+    held = 0.0 if c.hardware.spatial else c.hardware.scale_up_size
+    if held <= 1.0 or c.nodes % held:
+        return ""
+    noun = "server" if held <= SERVER else f"scale-up domain of {held:.0f}"
+    return f" ({counted(c.nodes / held, noun)})"
 
 
 def _mapping(c: Choice) -> str:
@@ -105,10 +111,10 @@ def _does(c: Choice) -> str:
         parts[0] += f" (target met with a probability of {percent(c.chance)})"
     parts.append("first token not known" if math.isnan(first) else f"first token {seconds(first)}")
     if not math.isnan(c.dollars_per_million_output_tokens):
-        low, high = map(_money, c.dollars_range)
-        cost = _money(c.dollars_per_million_output_tokens)
+        low, high = map(figure, c.dollars_range)
+        cost = figure(c.dollars_per_million_output_tokens)
         parts.append(f"${cost} ({low} to {high}) a million output tokens")
-        parts.append(f"${c.dollars_per_hour:,.4g} an hour")
+        parts.append(f"${figure(c.dollars_per_hour, 4)} an hour")
     return ", ".join(parts)
 
 
@@ -124,7 +130,7 @@ def answer(found: Pareto) -> str:
             "the format of its weights."
         )
     missed = found.nearest.misses_by
-    by = f"by a factor of {missed:.3g}" if math.isfinite(missed) else "in something not known"
+    by = f"by a factor of {figure(missed)}" if math.isfinite(missed) else "in something not known"
     told = f"{_where(found.nearest)}: {_does(found.nearest)}"
     return f"Nothing meets it. The nearest misses {by}: {told}."
 
@@ -174,7 +180,7 @@ def _thinned(rows: Sequence[Any], most: int) -> list[Any]:
 def _cells(c: Choice) -> list[str | doc.Cell]:
     first, made = c.time_to_first_token_s.p50, c.tokens_per_s_per_node.p50
     basis = "" if c.power_basis == "activity" else " (nameplate)"
-    joules = "-" if math.isnan(c.joules_per_token) else f"{c.joules_per_token:,.3g}{basis}"
+    joules = figure(c.joules_per_token) + (basis if math.isfinite(c.joules_per_token) else "")
     watts, dollars = c.power_w / c.nodes, c.dollars_per_million_output_tokens
     return [
         c.hardware.name,
@@ -185,8 +191,8 @@ def _cells(c: Choice) -> list[str | doc.Cell]:
         doc.number(c.tokens_per_s_per_user.p50, speeds(*c.tokens_per_s_per_user)),
         doc.number(made, speed(made)),
         doc.number(first, "-" if math.isnan(first) else seconds(first)),
-        doc.number(dollars, _money(dollars)),
-        doc.number(c.dollars_per_million_tokens, _money(c.dollars_per_million_tokens)),
+        doc.number(dollars, figure(dollars)),
+        doc.number(c.dollars_per_million_tokens, figure(c.dollars_per_million_tokens)),
         doc.number(c.joules_per_token, joules),
         doc.number(watts, "-" if math.isnan(watts) else f"{watts:,.0f}"),
         c.limit,
@@ -196,7 +202,7 @@ def _cells(c: Choice) -> list[str | doc.Cell]:
 def _sure(c: Choice) -> list[str | doc.Cell]:
     """How sure cost and target are."""
     low, high = c.dollars_range
-    span = "-" if math.isnan(low) else f"{_money(low)} < {_money(high)}"
+    span = "-" if math.isnan(low) else f"{figure(low)} < {figure(high)}"
     met = "-" if math.isnan(c.chance) else percent(c.chance)
     return [doc.number(low, span), doc.number(c.chance, met)]
 

@@ -75,7 +75,7 @@ def _found(posterior: Posterior) -> Iterator[doc.Block]:
         TITLE.format(told),
         headings,
         _rows(posterior),
-        "prrrrrrrrl",
+        "prrrrrrrrw",
         doc.ALL,
         titled=doc.ALL,
         drop=drop,
@@ -335,6 +335,7 @@ def comparison_text(comparison: Comparison) -> list[str]:
         if abs(f - 1.0) > 0.005
     )
     first, chance = causes[0]
+    times = plain_number(ratio if slower else 1.0 / ratio, 2)
 
     def cause(name: str) -> str:
         if name not in CAUSES:
@@ -346,7 +347,7 @@ def comparison_text(comparison: Comparison) -> list[str]:
     return [
         f"{comparison.reference} answers at "
         f"{plain_number(comparison.reference_tokens_per_s, 4)} tokens/s, "
-        f"{ratio if slower else 1.0 / ratio:.2g} times as {'fast' if slower else 'slow'}.",
+        f"{times} times as {'fast' if slower else 'slow'}.",
         f"Main cause: {cause(first)} with {percent(chance)}"
         + "".join(f", {cause(name)} with {percent(p)}" for name, p in causes[1:3] if p > 0.02)
         + f". By factors: {parts}.",

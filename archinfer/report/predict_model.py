@@ -200,7 +200,7 @@ def decoding(hardware: Hardware, asked: Deployment) -> str:
     text, law = gain(*asked.speculation), asked.law
     if law is not None:
         text = (
-            f"speculation by the law fitted to {hardware.name} ({law.probability:.0%} of its "
+            f"speculation by the law fitted to {hardware.name} ({percent(law.probability)} of its "
             f"services draft, {text} with it)"
         )
     if len(asked.softwares) > 1:
@@ -356,7 +356,7 @@ def changes(p: Prediction, where: doc.Where) -> Iterator[doc.Block]:
 
     rows = [row(c) for c in found]
     if p.fits:
-        plain = f"{1.0 / float(p.time.total):,.3g} tokens/s without speculation"
+        plain = f"{compact(1.0 / float(p.time.total))} tokens/s without speculation"
         title = f"What would help most (against {plain}{usual(p)})"
         yield doc.Table(title, ("", "gain", "tokens/s"), rows, "prr", where, most=CHANGES_SHOWN)
     else:

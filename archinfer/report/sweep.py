@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import groupby
 
@@ -11,7 +10,7 @@ from archinfer.report import document as doc
 from archinfer.report.predict import COLUMNS, assumptions
 from archinfer.report.predict_model import Row, about
 from archinfer.report.sources import caption
-from archinfer.words import compact, counted, percent, speed, speeds
+from archinfer.words import compact, counted, figure, percent, speed, speeds
 
 SWEEP_COLUMNS = (
     *COLUMNS[:2], "context_tokens", "concurrency", *COLUMNS[2:],
@@ -58,6 +57,7 @@ def _cells(row: Row) -> list[str | doc.Cell]:
     p = row.result
     asked, room, fits = p.deployment, p.room, bool(p.fits)
     whole, used = float(p.throughput.p50), int(p.nodes_used)
+    prices = (p.dollars_per_million_output_tokens, p.joules_per_token)
     longest = "any" if room.context_tokens is None else f"{room.context_tokens:,}"
     return [
         doc.number(asked.context_tokens, f"{asked.context_tokens:,}"),
@@ -66,17 +66,12 @@ def _cells(row: Row) -> list[str | doc.Cell]:
         doc.number(row.speed[1], speeds(*row.speed) if fits else "does not fit"),
         doc.number(whole, speed(whole) if fits else "-"),
         doc.number(whole / used, speed(whole / used) if fits else "-"),
-        _figure(p.dollars_per_million_output_tokens),
-        _figure(p.joules_per_token),
+        *(doc.number(v, figure(v)) for v in prices),
         doc.number(float(p.memory_fraction), percent(float(p.memory_fraction))),
         doc.number(room.users, f"{room.users:,}"),
         longest,
         p.bottleneck,
     ]
-
-
-def _figure(value: float) -> doc.Cell:
-    return doc.number(value, f"{value:,.3g}" if math.isfinite(value) else "-")
 
 
 def _reading(row: Row, overrides: tuple[str, ...]) -> str:

@@ -1,8 +1,9 @@
 """Documents on a terminal.
 
 In a terminal (or with COLUMNS set) a table keeps to the width there is: headings and texts wrap
-between words, then columns that may go are left out and named below, then each row becomes a
-paragraph. Where the output goes to a file or a pipe, lines are as long as they need to be.
+between words, then columns are left out and named below, the least important first, and where two
+do not fit each row becomes a paragraph. Where the output goes to a file or a pipe, lines are as
+long as they need to be.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,11 +30,25 @@ PIPE_WIDTH = 100
 PATH = 24
 """Letters from which a word is taken for a path, which may break."""
 
+FEWEST = 2
+"""Columns that stay, however narrow the window is."""
+
 NARROW = 60
 """From this width on the names of pairs stay whole."""
 
 MAP_ROWS, MAP_WIDTH = 12, 80
 """Size of a map of letters; a narrower window makes it narrower."""
+
+_TIED, _TIE = (
+    re.compile(
+        r"(?<=\S) (?=<)|(?<=<) (?=\S)|(?<=\d) (?=%)|(?<=\bx) (?=\d)"
+        r"|(?<=\d) (?=(?:[kMGTPE]?i?B(?:/s)?|[num]?s|[kM]?W|USD(?:/h)?|tokens/s)\b)"
+        r"|(?<=[\d%TBMk]) (?=to \d)|(?<=[\d%TBMk] to) (?=\d)"
+    ),
+    "\ue000",
+)
+"""Blanks inside a number, a range or a quantity, where no line breaks; what stands for them until
+the lines are made."""
 
 _STYLES = {"strong": "bold", "soft": "dim", "good": "green", "bad": "bold red"}
 
@@ -58,13 +73,12 @@ def _console(width: int | None = None) -> Console:
 def print_document(document: doc.Document, explain: bool = False) -> None:
     """The document on standard output, with the blocks that stand for --explain if asked."""
     console = new_console()
-    if console.is_terminal:
-        _print(console, document, explain)
-        return
-    # A file or a pipe gets no blanks at the ends of lines.
     with console.capture() as captured:
         _print(console, document, explain)
-    console.file.writelines(f"{line.rstrip(' ')}\n" for line in captured.get().splitlines())
+    lines = captured.get().replace(_TIE, " ").splitlines()
+    # A file or a pipe gets no blanks at the ends of lines.
+    ends = None if console.is_terminal else " "
+    console.file.writelines(f"{line.rstrip(ends) if ends else line}\n" for line in lines)
 
 
 def _print(console: Console, document: doc.Document, explain: bool) -> None:
@@ -78,7 +92,7 @@ def _print(console: Console, document: doc.Document, explain: bool) -> None:
         gap = not (isinstance(block, doc.Paragraph) and block.tight)
         match block:
             case doc.Paragraph():
-                console.print(_text(block.words, block.style), soft_wrap=block.whole)
+                _line(console, _text(block.words, block.style), block.whole, 6 * block.whole)
             case doc.Lead():
                 for sentence in block.sentences:
                     console.print(_text(sentence, "strong"))
@@ -89,23 +103,37 @@ def _print(console: Console, document: doc.Document, explain: bool) -> None:
             case doc.Pairs():
                 _pairs(console, block)
             case doc.Table():
-                print_table(console, block, here)
+                _print_table(console, block, here)
             case doc.TextMap():
                 _map(console, block)
 
 
-def _text(words: doc.Words, style: str = "") -> Text:
-    if isinstance(words, str):
-        return Text(words, style=_STYLES.get(style, ""))
-    parts = [w if isinstance(w, str) else (w.text, _STYLES.get(w.style, "")) for w in words]
-    return Text.assemble(*parts, style=_STYLES.get(style, ""))
+def _text(words: doc.Words, style: str = "", tied: bool = True) -> Text:
+    parts = [doc.Span(w, "") if isinstance(w, str) else w for w in
+             ((words,) if isinstance(words, str) else words)]  # fmt: skip
+    made = [
+        (_TIED.sub(_TIE, part.text) if tied else part.text, _STYLES.get(part.style, ""))
+        for part in parts
+    ]
+    return Text.assemble(*made, style=_STYLES.get(style, ""))
+
+
+def _line(console: Console, text: Text, whole: bool, hang: int = 0) -> None:
+    """Words that wrap, the lines after the first `hang` further in; `whole`: not in a pipe."""
+    if whole and _free(console):
+        console.print(text, soft_wrap=True)
+        return
+    first, *rest = text.wrap(console, console.width - hang)
+    console.print(first)
+    for line in rest:
+        console.print(Text.assemble(" " * hang, line))
 
 
 def _items(console: Console, block: doc.Items) -> None:
     if block.title:
         console.print(_text(block.title, "strong"))
     for item in block.items:
-        console.print(Text.assemble(block.bullet, _text(item)), soft_wrap=block.whole)
+        _line(console, Text.assemble(block.bullet, _text(item)), block.whole, len(block.bullet))
 
 
 def _pairs(console: Console, block: doc.Pairs) -> None:
@@ -116,10 +144,10 @@ def _pairs(console: Console, block: doc.Pairs) -> None:
     else:
         grid.add_column(overflow="fold")
     for left, right in block.pairs:
-        grid.add_row(Text(left), _text(right, "" if block.right else "strong"))
+        grid.add_row(_text(left), _text(right, "" if block.right else "strong"))
     console.print(grid)
     if block.note:
-        console.print(Text(block.note))
+        console.print(_text(block.note))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +201,16 @@ def _columns(console: Console, table: doc.Table, here: doc.Where) -> list[_Colum
     for i, (heading, align) in enumerate(zip(table.headings, table.align, strict=True)):
         cells = [doc.cell(row[i]) for row in rows]
         if align != "b":
-            found.append(_Column(heading, align, tuple(_text(c.words) for c in cells)))
+            # Sentences beside figures have little room.
+            texts = tuple(_text(c.words, tied=align != "p") for c in cells)
+            found.append(_Column(heading, align, texts))
         elif here & doc.EXPLAIN:
             bars = tuple(Text(bar(c.value or 0.0, width, unicode_ok())) for c in cells)
             found.append(_Column(heading, align, bars))
     return found
 
 
-def print_table(console: Console, table: doc.Table, here: doc.Where = doc.SCREEN) -> None:
+def _print_table(console: Console, table: doc.Table, here: doc.Where = doc.SCREEN) -> None:
     """A table without lines: words to the left, numbers to the right."""
     # A title inside the table would wrap to the table's width.
     if table.title and table.titled & here:
@@ -189,22 +219,28 @@ def print_table(console: Console, table: doc.Table, here: doc.Where = doc.SCREEN
     room = console.width
     if _free(console):
         room = max(room, sum(c.narrowest for c in columns) + len(columns) - 1)
-    left_out: list[str] = []
-    widths = _fit(columns, room)
-    kept = columns
-    for heading in table.drop if widths is None else ():
-        kept = [c for c in kept if c.heading != heading]
-        left_out.append(heading)
-        widths = _fit(kept, room)
-        if widths is not None:
+    kept, widths, left_out = columns, _fit(columns, room), list[str]()
+    for column in _least_first(columns, table.drop):
+        if widths is not None or len(kept) <= FEWEST:
             break
+        kept = [c for c in kept if c is not column]
+        left_out += [column.heading] if column.heading else []
+        widths = _fit(kept, room)
     if widths is None:
         _print_paragraphs(console, columns)
         return
     _print_columns(console, kept, widths, room)
     if left_out:
-        names = ", ".join(left_out)
-        console.print(Text(f"(Left out, the window is narrow: {names}; --format json has all.)"))
+        names = ", ".join(dict.fromkeys(left_out))
+        console.print(_text(f"(Left out, the window is narrow: {names}; --format json has all.)"))
+
+
+def _least_first(columns: Sequence[_Column], drop: Sequence[str]) -> Iterator[_Column]:
+    """Columns that may go: bars, those named, then from the right those that hold no sentences."""
+    yield from (c for c in columns if c.align == "b")
+    for heading in drop:
+        yield from (c for c in columns if c.heading == heading)
+    yield from (c for c in columns[:0:-1] if not c.wraps and c.heading not in drop)
 
 
 def _print_columns(
@@ -233,7 +269,7 @@ def _print_paragraphs(console: Console, columns: Sequence[_Column]) -> None:
             if c.cells[i].plain
         ]
         named = f"{first.heading} {name.plain}".strip()
-        console.print(Text(f"{named}: {'; '.join(pairs)}"))
+        console.print(_text(f"{named}: {'; '.join(pairs)}"))
 
 
 def unicode_ok() -> bool:

@@ -14,7 +14,7 @@ from archinfer.fitting.validation import PublishedSpeed, Validation
 from archinfer.hardware.figures import KEYS
 from archinfer.report import document as doc
 from archinfer.report.measured import WAYS, validate_chart
-from archinfer.units import format_quantity
+from archinfer.units import format_quantity, plain_number
 from archinfer.words import percent, span
 
 HEADINGS = (
@@ -145,7 +145,7 @@ def _inverse(inverse: Inverse) -> list[str]:
     ]
     for quantity, share in inverse["coverage90"].items():
         width = inverse["median_width"][quantity]
-        spans = "none" if width is None else f"{width:.3g}"
+        spans = "none" if width is None else plain_number(width)
         out.append(
             f"  {quantity}: truth in the 90 % interval {error_text(share)}, in the 50 % interval "
             f"{error_text(inverse['coverage50'][quantity])} (of models "
@@ -235,8 +235,9 @@ def fit_document(
         "logarithm (of the log-odds for acceptance and probability)"
     )
     blocks: list[doc.Block] = [
-        doc.Table("", headings, rows, "lrrrr"), doc.Paragraph(told, whole=True)
-    ]  # fmt: skip
+        doc.Table("", headings, rows, "lrrrr", drop=("sd", "before")),
+        doc.Paragraph(told, whole=True),
+    ]
     if left_out is not None:
         blocks.append(doc.Paragraph("Each model as a fit without it predicts it."))
         blocks += _serving_sections(left_out)

@@ -98,7 +98,7 @@ def _model(total: float, active: float, layers: float, weights: str, digits: int
 def _accuracy(answer: Answer) -> str:
     """How uncertain a predicted speed is, and why."""
     low, high = answer.question.speculation
-    text = f"speeds within x {speed_spread(answer):.2g} (90 %)"
+    text = f"speeds within x {plain_number(speed_spread(answer), 2)} (90 %)"
     if high > low:
         times = plain_number(high / low, 2)
         text += f"; accepted tokens, {span(low, high)} a pass, add x {times}"
