@@ -43,7 +43,7 @@ from archinfer.fitting.fit import Fit, fit_rows
 from archinfer.fitting.logfit import LogFit
 from archinfer.fitting.serving import ServingRow
 from archinfer.fitting.validation import inverse_cases
-from archinfer.hardware.profile import Hardware, SoftwareFactor
+from archinfer.hardware.profile import Hardware
 from archinfer.inference.evidence import KINDS, Conditions, Evidence, Piece
 from archinfer.inference.infer import infer
 from archinfer.inference.posterior import Posterior
@@ -140,9 +140,9 @@ def with_fit(hardware: Hardware, fit: LogFit) -> Hardware:
     place = {name: i for i, name in enumerate(names)}
     rows = [place[name] for name in hardware.covariance_names]
     software = tuple(
-        SoftwareFactor(name, float(np.exp(fit.theta[i])), float(np.sqrt(fit.covariance[i, i])))
-        for name, _, _ in hardware.software
-        if (i := place.get(gpu.SOFTWARE + name)) is not None
+        s._replace(factor=float(np.exp(fit.theta[i])), log_sd=float(np.sqrt(fit.covariance[i, i])))
+        for s in hardware.software
+        if (i := place.get(gpu.SOFTWARE + s.name)) is not None
     )
     matrix = fit.covariance[np.ix_(rows, rows)]
     return replace(machine, log_covariance=tuple(map(tuple, matrix.tolist())), software=software)
@@ -177,7 +177,7 @@ def observed(rows: Sequence[ServingRow]) -> dict[str, Evidence | None]:
 
 def question(hardware: Hardware, row: ServingRow, software: str | None) -> Question:
     """What is known but for the model."""
-    listed = {"usual", *(name for name, _, _ in hardware.software)}
+    listed = {"usual", *(s.name for s in hardware.software)}
     return Question(
         hardware,
         nodes=(row.nodes, row.nodes),

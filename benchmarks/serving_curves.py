@@ -19,7 +19,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from archinfer.fitting.serving import Compared, compared, rows
+from archinfer.fitting.pooled import compared
+from archinfer.fitting.serving import Compared, rows
 
 USERS_LEAST = 5
 TARGETS = (20.0, 50.0, 100.0)
@@ -109,7 +110,7 @@ def levels(found: dict[tuple[str, ...], float]) -> dict[tuple[str, ...], float]:
 
 def main() -> None:
     """Print the level of each engine with each model, and the medians."""
-    every = [compared(row) for row in rows()]
+    every = compared(rows())
     by_engine = curves(every, engines=True)
     apart = errors(by_engine)
     level = levels(apart)

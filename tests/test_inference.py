@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from archinfer import solve
 from archinfer.errors import InputError, UnknownNameError
-from archinfer.hardware.profile import Hardware, SoftwareFactor
+from archinfer.hardware.figures import SoftwareFactor
+from archinfer.hardware.profile import Hardware
 from archinfer.inference.batch import QUANTITIES
 from archinfer.inference.building import generative_model
 from archinfer.inference.comparison import compare_with
@@ -498,7 +499,7 @@ class TestSoftware:
         )
         evidence, batch = model.evaluate(2, z, cells)
         w = np.exp(evidence - evidence.max())
-        names = [name for name, _, _ in question.softwares]
+        names = [s.name for s in question.softwares]
         plain = np.bincount(batch.software.astype(int), weights=w / w.sum(), minlength=len(names))
         assert names[-1] == "tilert"
         assert found.software_probability is not None

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from archinfer.fitting.serving import Compared, accuracy, compared, rows, serving_accuracy
+from archinfer.fitting.pooled import compared, serving_accuracy
+from archinfer.fitting.serving import Compared, accuracy, rows
 
 CURVES = Path(__file__).resolve().parent.parent / "benchmarks" / "serving_curves.py"
 
@@ -46,7 +47,7 @@ def test_the_form_of_a_curve_holds_where_engines_differ_in_level() -> None:
     spec.loader.exec_module(bench)
     assert bench.hypervolume([(1.0, 3.0), (2.0, 1.0), (1.0, 2.0)]) == 4.0
     chosen = [row for row in rows() if row.model in ("deepseek-r1", "kimi-k2")]
-    found = bench.curves([compared(row) for row in chosen], engines=True)
+    found = bench.curves(compared(chosen), engines=True)
     apart = bench.errors(found)
     level = bench.levels(apart)
     off = [abs(error - level[key[:4]]) for key, error in apart.items()]

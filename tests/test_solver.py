@@ -419,18 +419,21 @@ def test_software_widens_what_an_observed_speed_allows() -> None:
     traffic = question.traffic(8.0, False)
     plain = Candidate.of(question, 671e9, 37.6e9, 61.0, Placement(61.0, 8.0), traffic)
     own_sd = float(plain.log_sd)
-    listed = {name: (factor, sd) for name, factor, sd in question.hardware.software}
+    listed = {s.name: s[1:] for s in question.hardware.software}
     fast, slow = listed["tilert"], listed["without graphs"]
-    for name, sign, (factor, sd) in (("speed", 1.0, fast), ("speed (not faster)", -1.0, slow)):
+    for name, sign, (factor, sd, routed) in (
+        ("speed", 1.0, fast),
+        ("speed (not faster)", -1.0, slow),
+    ):
         speed, sooner = (
-            float(software_speed(plain.time, f)) for f in (factor, factor * np.exp(sd))
+            float(software_speed(plain.time, f, routed)) for f in (factor, factor * np.exp(sd))
         )
         wider = np.hypot(own_sd, np.log(sooner / speed)) - own_sd
         expected = slack(name, "usual") + sign * np.log(speed) + NormalDist().inv_cdf(0.95) * wider
         assert slack(name, None) == pytest.approx(expected, abs=1e-3)
     with pytest.raises(UnknownNameError, match="did you mean 'tilert'"):
         question.with_(software="tilrt")
-    assert question.with_(observed=False).softwares == (("usual", 1.0, 0.0),)
+    assert question.with_(observed=False).softwares == (("usual", 1.0, 0.0, 1.0),)
 
 
 def test_what_is_known_is_kept() -> None:

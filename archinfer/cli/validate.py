@@ -40,7 +40,7 @@ def validate(asked: dict[str, Any]) -> Answer:
 
 def _serving(floor: float) -> Answer:
     """Configurations of serving engines against the shipped profiles."""
-    from archinfer.fitting.serving import serving_accuracy
+    from archinfer.fitting.pooled import serving_accuracy
     from archinfer.report.validation import serving_document, serving_rows
 
     with waiting("predicting configurations of serving engines"):

@@ -23,8 +23,8 @@ from archinfer.fitting.laplace import laplace
 from archinfer.fitting.observations import Observation
 from archinfer.fitting.pooled import SOFTWARE, Pool
 from archinfer.fitting.prior import Prior, fit_prior
-from archinfer.hardware.figures import KEYS, Figure
-from archinfer.hardware.profile import Hardware, SoftwareFactor
+from archinfer.hardware.figures import KEYS, Figure, SoftwareFactor
+from archinfer.hardware.profile import Hardware
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.statistics import DEGREES, log_density
 from archinfer.models.shape import FloatArray, Number
@@ -100,8 +100,7 @@ class FitModel:
             Centre and scale of log(tokens/s), logarithm of the chance; (n, ways) or (d, n, ways).
         """
         shape = (*np.shape(deviate)[:-2], len(theta), len(case.nodes))
-        row = case.row
-        noise = np.exp(self.column(theta, "noise"))
+        row, noise = case.row, np.exp(self.column(theta, "noise"))
         ways: list[tuple[FloatArray, FloatArray, FloatArray]] = []
 
         def add(time: Number, scale: FloatArray, log_gain: Number, log_chance: Number) -> None:
@@ -110,9 +109,8 @@ class FitModel:
             ways.append((centre, np.broadcast_to(scale, shape), chance))
 
         if row.draft_tokens is not None and row.accepted_tokens is not None:
-            add(
-                self._pass_s(theta, case, row.draft_tokens), noise, np.log(row.accepted_tokens), 0.0
-            )
+            pass_s = self._pass_s(theta, case, row.draft_tokens)
+            add(pass_s, noise, np.log(row.accepted_tokens), 0.0)
         else:
             maybe = row.speculative is None
             logit = self.column(theta, "probability") if maybe else np.zeros(1)
@@ -138,7 +136,10 @@ class FitModel:
         software = SOFTWARE + (case.row.software or "")
         if software not in self.names:
             return hardware
-        return hardware.with_fixed_times(np.exp(self.column(theta, software)).reshape(shape))
+        return hardware.with_fixed_times(
+            np.exp(self.column(theta, software)).reshape(shape),
+            self.hardware.routed_kernels_with(case.row.software),
+        )
 
     def _pass_s(self, theta: FloatArray, case: Case, draft_tokens: float = 0) -> Number:
         """Seconds of a pass, shape (n, mappings)."""
@@ -270,10 +271,11 @@ class Fit:
     @property
     def software(self) -> tuple[SoftwareFactor, ...]:
         """Fixed times of each other software over the usual, with the sd of the logarithm."""
+        plain = (n.removeprefix(SOFTWARE) for n in self.model.names if n.startswith(SOFTWARE))
+        routed = self.model.hardware.routed_kernels_with
         return tuple(
-            SoftwareFactor(name.removeprefix(SOFTWARE), self.value(name), self.sd(name))
-            for name in self.model.names
-            if name.startswith(SOFTWARE)
+            SoftwareFactor(n, self.value(SOFTWARE + n), self.sd(SOFTWARE + n), routed(n))
+            for n in plain
         )
 
     @property

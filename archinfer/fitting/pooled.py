@@ -13,15 +13,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from archinfer.fitting.cases import Case
+from archinfer.fitting import serving
+from archinfer.fitting.cases import Case, prepare
 from archinfer.fitting.logfit import Effects, LogFit, Scale, fit_logs, indicators
+from archinfer.fitting.observations import of_engine
+from archinfer.fitting.serving import Compared, ServingAccuracy, ServingRow
 from archinfer.hardware.figures import KEYS, SOFTWARE_TIMES
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.statistics import DEGREES
+from archinfer.models import catalogue
 from archinfer.models.shape import FloatArray, Number
-from archinfer.physics.decode import decode_time
+from archinfer.physics.decode import decode_time, log_sd
 from archinfer.physics.mapping import Placement
-from archinfer.physics.prefill import FIRST_TOKEN_LOG_SD, time_to_first_token
+from archinfer.physics.prefill import FIRST_TOKEN_LOG_SD, PromptTime, time_to_first_token
+from archinfer.physics.terms import TokenTime
 from archinfer.physics.workload import Workload
 
 SOFTWARE = "software:"
@@ -52,8 +57,16 @@ class Block:
     mapping: Placement
     software: NDArray[np.intp]
     """Position among the names of the factor of its fixed times; -1: the usual ones."""
+    routed_kernels: FloatArray
+    """Kernels that its routed experts add over those of the usual software."""
     first: bool
     """Times to the first token in place of those of a pass."""
+
+    def timed(self, hardware: Hardware) -> TokenTime | PromptTime:
+        """What was measured, as predicted for the machine."""
+        found = decode_time(hardware, self.workload, self.mapping)
+        first = self.first and time_to_first_token(hardware, self.workload, self.mapping, found)
+        return first or found
 
 
 def _doubt(case: Case) -> float:
@@ -81,12 +94,12 @@ class Pool:
         cases: Sequence[Case],
         names: Sequence[str],
         machine: Callable[[str], Hardware],
-        first_tokens: bool = True,
+        first_users: float = FIRST_USERS,
     ) -> None:
         """Rows of `cases`, each of which came about in one way.
 
         Args:
-            cases: measured speeds, and times to the first token if `first_tokens`.
+            cases: measured speeds, and times to the first token of at most `first_users`.
             names: of the constants; `software:NAME` is the factor of the fixed times.
             machine: gives the profile of a name.
         """
@@ -94,7 +107,7 @@ class Pool:
         first = [
             i
             for i, c in enumerate(cases)
-            if first_tokens and c.row.first_token_s and (c.row.batch or 1.0) <= FIRST_USERS
+            if c.row.first_token_s and (c.row.batch or 1.0) <= first_users
         ]
         self.cases = [*cases, *(cases[i] for i in first)]
         self.first_row = {i: len(cases) + at for at, i in enumerate(first)}
@@ -150,9 +163,11 @@ class Pool:
         )
         factors = [SOFTWARE + (c.row.software or "") for c in own]
         software = [self.names.index(f) if f in self.names else -1 for f in factors]
+        hardware = machine(str(one.row.profile))
         return Block(
-            np.array(index), machine(str(one.row.profile)), replace(one.workload, traffic=traffic),
-            mapping, np.array(software), bool(self.first[index[0]]),
+            np.array(index), hardware, replace(one.workload, traffic=traffic), mapping,
+            np.array(software), column(lambda c: hardware.routed_kernels_with(c.row.software)),
+            bool(self.first[index[0]]),
         )  # fmt: skip
 
     def machine(self, block: Block, constants: Mapping[str, float]) -> Hardware:
@@ -172,10 +187,9 @@ class Pool:
         factors = np.append(np.exp(theta), 1.0)
         log_s, slope = np.empty(len(self.cases)), np.zeros((len(self.cases), len(self.names)))
         for b in self.blocks:
-            hardware = self.machine(b, constants).with_fixed_times(factors[b.software])
-            found = decode_time(hardware, b.workload, b.mapping)
-            first = time_to_first_token(hardware, b.workload, b.mapping, found) if b.first else None
-            timed = found if first is None else first
+            hardware = self.machine(b, constants)
+            hardware = hardware.with_fixed_times(factors[b.software], b.routed_kernels)
+            timed = b.timed(hardware)
             total = np.asarray(timed.total)
             log_s[b.index] = np.log(total)
             ledger = self.ledger(b, timed.scaling, constants)
@@ -217,3 +231,23 @@ class Pool:
         squares = rows * np.exp(2.0 * mean) + (DEGREES - 2.0) / DEGREES * float(errors @ errors)
         rows += len(errors)
         return 0.5 * float(np.log(squares / rows)), float(np.sqrt(0.5 / rows))
+
+
+def compared(rows: Sequence[ServingRow]) -> list[Compared]:
+    """Configurations of serving engines as the shipped profiles predict them."""
+    cases = [prepare(of_engine(r), Hardware.load(r.profile), catalogue.load(r.model)) for r in rows]
+    pool = Pool(cases, (), Hardware.load, np.inf)
+    log_s, sd = np.empty((2, len(pool.cases)))
+    for b in pool.blocks:
+        timed = b.timed(b.hardware)
+        log_s[b.index], sd[b.index] = np.log(timed.total), log_sd(b.hardware, timed)
+    error = [*map(float, log_s - pool.measured), np.nan]
+    first = pool.first_row
+    return [
+        Compared(r, error[i], float(sd[i]), error[first.get(i, -1)]) for i, r in enumerate(rows)
+    ]
+
+
+def serving_accuracy(given: Sequence[ServingRow] | None = None) -> ServingAccuracy:
+    """Predictions of the shipped profiles against all configurations, or `given` ones."""
+    return serving.grouped(compared(serving.rows() if given is None else given))

@@ -154,6 +154,6 @@ def fit_prior(hardware: Hardware) -> Prior:
         probability=speculation.probability.logit(),
         draft_time=speculation.draft_time.log("seconds"),
         sources=sources,
-        software={n: (float(np.log(f)), sd) for n, f, sd in hardware.software if own is None},
+        software={n: (float(np.log(f)), sd) for n, f, sd, _ in hardware.software if own is None},
         transfer_from=own.transfer_from if own else None,
     )

@@ -95,8 +95,10 @@ def profile_text(fit: Fit, cases: Sequence[Case], command: str, sources: dict[st
         }
     if fit.software:
         data["software"] = {
-            name: {"fixed_time_factor": rounded(factor, 4), "log_sd": rounded(sd), "source": made}
-            for name, factor, sd in fit.software
+            name: {"fixed_time_factor": rounded(factor, 4), "log_sd": rounded(sd)}
+            | ({"routed_kernels_factor": routed} if routed != 1.0 else {})
+            | {"source": made}
+            for name, factor, sd, routed in fit.software
         }
     data["fit"] = {"command": command, "observations": len(cases)}
     if len(cases):

@@ -19,12 +19,8 @@ import numpy as np
 
 from archinfer import files
 from archinfer.errors import FileError
-from archinfer.forward.evaluate import evaluate
 from archinfer.hardware.profile import Hardware
-from archinfer.models.catalogue import load
-from archinfer.physics.decode import Z90, log_sd
-from archinfer.physics.deployment import Deployment
-from archinfer.physics.mapping import Layout
+from archinfer.physics.decode import Z90
 from archinfer.record import Record
 
 DECODING = 0.7
@@ -155,34 +151,6 @@ def cache_format(weights: str, profile: str) -> str:
     return "fp8" if narrow or native else "bf16"
 
 
-def deployment(row: ServingRow) -> Deployment:
-    """What a configuration asks; its context is what a pass sees on average."""
-    whole = row.whole_experts if row.nodes > 1 else None
-    return Deployment(
-        nodes=row.nodes,
-        context_tokens=row.prompt_tokens + row.output_tokens // 2,
-        concurrency=row.concurrency,
-        weights=row.weights,
-        kv=cache_format(row.weights, row.profile),
-        layout=Layout(row.nodes, 1, whole, row.attention_replicas > 1),
-        prompt_tokens=row.prompt_tokens,
-        output_tokens=row.output_tokens,
-    )
-
-
-def compared(row: ServingRow) -> Compared:
-    """A configuration as the shipped profile predicts it."""
-    found = evaluate(load(row.model), Hardware.load(row.profile), deployment(row))
-    first = found.first_token
-    first_s = np.nan if first is None else float(first.under_load_s.p50)
-    return Compared(
-        row,
-        float(np.log(float(found.time.total) / row.per_token_s)),
-        float(log_sd(found.hardware, found.time)),
-        float(np.log(first_s / row.first_token_s)),
-    )
-
-
 def accuracy(name: str, found: Sequence[Compared]) -> Accuracy:
     """How far the predictions of `found` are off."""
     errors = np.array([c.error for c in found])
@@ -217,11 +185,6 @@ USERS = ("1 to 4 users", "5 to 16 users", "17 to 64 users", "65 to 256 users", "
 def users(row: ServingRow) -> str:
     """The bin of a number of users."""
     return USERS[int(np.searchsorted((4, 16, 64, 256), row.concurrency))]
-
-
-def serving_accuracy(given: Sequence[ServingRow] | None = None) -> ServingAccuracy:
-    """Predictions of the shipped profiles against all configurations, or `given` ones."""
-    return grouped([compared(row) for row in (rows() if given is None else given)])
 
 
 def grouped(found: Sequence[Compared]) -> ServingAccuracy:

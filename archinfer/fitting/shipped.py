@@ -24,7 +24,7 @@ def shipped_fit(hardware: Hardware, software: Iterable[str] = ()) -> Fit:
     names, values, covariance = hardware.constants()
     more: dict[str, tuple[float, float]] = {
         SOFTWARE + name: (0.0, prior.software_log_sd) for name in software
-    } | {SOFTWARE + name: (float(np.log(factor)), sd) for name, factor, sd in hardware.software}
+    } | {SOFTWARE + name: (float(np.log(factor)), sd) for name, factor, sd, _ in hardware.software}
     scale = np.sqrt((DEGREES - 2.0) / DEGREES)
     more["noise"] = (float(np.log(max(hardware.model_error_log_sd * scale, 1e-3))), 0.0)
     law = hardware.speculation

@@ -352,7 +352,7 @@ def inverse_cases(used: Iterable[tuple[Case, Fit]]) -> list[InverseCase]:
         if id(fit) not in hardware:
             hardware[id(fit)] = fit.hardware if fit.ids else fit.model.hardware
         machine = hardware[id(fit)]
-        listed = {name for name, _, _ in machine.software}
+        listed = {s.name for s in machine.software}
         named = None if case.row.software_assumed else case.row.software
         out.append(
             InverseCase(

@@ -10,18 +10,35 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_type_hints
 
 from archinfer import units
 from archinfer.arrays import Number
 from archinfer.errors import UnitError, UnknownNameError, foreign_digit
-from archinfer.record import Record
+from archinfer.record import Record, keyed
 
 USUAL_SOFTWARE = "usual"
 """Name of the software whose speeds the constants of a profile describe."""
 
 SOFTWARE_TIMES = ("fixed_time_per_layer", "fixed_time_per_token", "fixed_time_per_sequence")
 """Constants that go with the software: what it takes beside bytes, arithmetic and networks."""
+
+ROUTED_KERNELS = "routed_kernels"
+"""The constant that goes with how a software finds the experts of a token."""
+
+
+@keyed
+class SoftwareFactor(NamedTuple):
+    """What one software spends beside bytes and arithmetic, against the usual one."""
+
+    name: str
+    factor: float
+    """its fixed times of a layer, a token and a sequence over those of the usual software"""
+    log_sd: float
+    """standard deviation of its natural logarithm"""
+    routed_kernels: float = 1.0
+    """kernels that its routed experts add to a layer over those of the usual software"""
+
 
 NumberFormat = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]
 """Number formats that may have a peak of their own."""

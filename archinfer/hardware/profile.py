@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -23,32 +23,23 @@ from archinfer.errors import InputError, UnitError, UnknownNameError
 from archinfer.hardware.figures import (
     KEYS,
     PEAK,
+    ROUTED_KERNELS,
     SOFTWARE_TIMES,
     SYNC,
     USUAL_SOFTWARE,
     Figure,
     Node,
+    SoftwareFactor,
     key_of,
 )
 from archinfer.hardware.speculation_law import SpeculationLaw
-from archinfer.record import Record, keyed
+from archinfer.record import Record
 
 if TYPE_CHECKING:
     from archinfer.hardware.schema import Profile
 
 _SAME_UNITS: Final = {"mxfp8": "fp8", "mxfp4": "fp4", "nvfp4": "fp4"}
 _WIDER: Final = ("bf16", "fp16", "tf32", "fp32", "fp64")
-
-
-@keyed
-class SoftwareFactor(NamedTuple):
-    """What one software spends beside bytes and arithmetic, against the usual one."""
-
-    name: str
-    factor: float
-    """its fixed times of a layer, a token and a sequence over those of the usual software"""
-    log_sd: float
-    """standard deviation of its natural logarithm"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +224,9 @@ class Hardware(Node):
             usual_software=profile.usual_software,
             note=profile.note,
             software=tuple(
-                SoftwareFactor(name, other.fixed_time_factor, other.log_sd)
+                SoftwareFactor(
+                    name, other.fixed_time_factor, other.log_sd, other.routed_kernels_factor
+                )
                 for name, other in (profile.software or {}).items()
             ),
             origin=origin,
@@ -324,12 +317,19 @@ class Hardware(Node):
         Raises:
             UnknownNameError: the profile lists no such software.
         """
-        return self.with_fixed_times(self.softwares(name)[0].factor)
+        other = self.softwares(name)[0]
+        return self.with_fixed_times(other.factor, other.routed_kernels)
 
-    def with_fixed_times(self, factor: Number) -> Hardware:
-        """A copy whose `SOFTWARE_TIMES` are `factor` times as long."""
+    def with_fixed_times(self, factor: Number, routed_kernels: Number = 1.0) -> Hardware:
+        """A copy: `SOFTWARE_TIMES` and kernels of routed experts take these factors."""
         times = {n: getattr(self, KEYS[n].attribute) * factor for n in SOFTWARE_TIMES}
+        if np.any(np.asarray(routed_kernels) != 1.0):
+            times[ROUTED_KERNELS] = self.routed_kernels * np.asarray(routed_kernels)
         return self.with_constants(times)
+
+    def routed_kernels_with(self, software: str | None) -> float:
+        """`SoftwareFactor.routed_kernels` of a software; 1 where the profile does not list it."""
+        return next((s.routed_kernels for s in self.software if s.name == software), 1.0)
 
     def with_value(self, name: str, text: str | float) -> Hardware:
         """A copy with one figure set by hand: exact from then on, source "set by hand".

@@ -149,6 +149,11 @@ class Software(StrictModel):
         description="its fixed times of a layer, a token and a sequence over those of the usual"
     )
     log_sd: LogSd
+    routed_kernels_factor: Annotated[float, Field(gt=0, strict=False)] = Field(
+        default=1.0,
+        description="kernels that its routed experts add to a layer over those of the usual: few "
+        "where products pick experts by index and no token is sorted",
+    )
     source: Text
 
 

@@ -197,11 +197,11 @@ def compare_with(
     d, w = posterior.draws.take(kept), posterior.weights[kept]
     parts = _pass_parts(d, deployed.time)
     accepted, chance = np.empty((2, len(kept)))
-    for k, (_, factor, _) in enumerate(question.softwares):
+    for k, (_, factor, _, routed_kernels) in enumerate(question.softwares):
         runs = np.flatnonzero(d.software == k)
         if len(runs):
             usual_tokens_per_s = reference_tokens_per_s / float(
-                software_speed(deployed.time, factor)
+                software_speed(deployed.time, factor, routed_kernels)
             )
             accepted[runs], chance[runs] = _reference_accepted(
                 posterior, deployed, usual_tokens_per_s, len(runs)

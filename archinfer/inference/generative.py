@@ -86,7 +86,7 @@ class GenerativeModel:
         self.active = what_rounds_to(question.active)
         self.sparsity = question.sparsity_asked
         groups = self.cells.moe * len(formats) + self.cells.weights
-        factors, log_sds = np.array([s[1:] for s in question.softwares]).T
+        factors, log_sds, self.routed_kernels = np.array([s[1:] for s in question.softwares]).T
         self.software = factors, log_sds
         self.draws_software = bool(len(factors) > 1 or log_sds[0] > 0.0)
         explore = np.array(_EXPLORE[: _SOFTWARE + self.draws_software])
@@ -376,7 +376,8 @@ class GenerativeModel:
         q = self.question
         hardware = q.hardware
         pass_s = np.asarray(time.total)
-        factor = software_speed(time, batch.software_times[index])
+        routed_kernels = self.routed_kernels[batch.software[index].astype(np.intp)]
+        factor = software_speed(time, batch.software_times[index], routed_kernels)
         predicted = factor * batch.accepted_tokens[index] / pass_s
         scale = noise_scale(hardware, time)
         log_speed, deviation = log_likelihood(

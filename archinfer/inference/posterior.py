@@ -322,7 +322,7 @@ class Posterior(Record):
     @property
     def software_probability(self) -> dict[str, float] | None:
         """probability of each software; null where only one comes into question"""
-        names = [name for name, _, _ in self.question.softwares]
+        names = [name for name, *_ in self.question.softwares]
         return self._shares(self.draws.software, names) if len(names) > 1 else None
 
     @property

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from archinfer.hardware.figures import SOFTWARE_TIMES
+from archinfer.hardware.figures import ROUTED_KERNELS, SOFTWARE_TIMES
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import Number
 from archinfer.physics.mapping import Placement
@@ -49,19 +49,24 @@ def decode_time(
     return temporal_time(hardware, workload, mapping)
 
 
-def software_speed(time: TokenTime, factor: Number) -> Number:
+def software_speed(time: TokenTime, factor: Number, routed_kernels: Number = 1.0) -> Number:
     """Speed of a software over that of the usual one, whose pass takes `time`.
 
-        T / (T + (factor - 1) F),   F: seconds of the pass that go with `SOFTWARE_TIMES`
+        T / (T + (factor - 1) F - factor (1 - routed_kernels) R)
+
+    F: seconds of the pass that go with `SOFTWARE_TIMES`, R: those of kernels of routed experts.
 
     Args:
         time: of a pass with the usual software.
         factor: fixed times of the software over those of the usual one.
+        routed_kernels: kernels that routed experts add, likewise.
     """
-    if np.all(np.asarray(factor) == 1.0):
+    if np.all(np.asarray(factor) == 1.0) and np.all(np.asarray(routed_kernels) == 1.0):
         return 1.0
-    fixed = sum((time.scaling.get(name, 0.0) for name in SOFTWARE_TIMES), start=0.0)
-    return 1.0 / (1.0 + (factor - 1.0) * fixed / time.total)
+    ledger = time.scaling
+    more = (factor - 1.0) * sum((ledger.get(name, 0.0) for name in SOFTWARE_TIMES), start=0.0)
+    fewer = factor * (1.0 - np.asarray(routed_kernels)) * ledger.get(ROUTED_KERNELS, 0.0)
+    return 1.0 / (1.0 + (more - fewer) / time.total)
 
 
 def tokens_per_s(time: TokenTime, accepted_tokens: Number = 1.0) -> Number:

@@ -7,7 +7,7 @@ from typing import Any
 
 from archinfer.asking import check_accepted
 from archinfer.errors import InputError
-from archinfer.hardware.profile import SoftwareFactor
+from archinfer.hardware.figures import SoftwareFactor
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.models.formats import kv_format, weight_format
 from archinfer.models.shape import Number

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
 from archinfer import special
-from archinfer.hardware.figures import SOFTWARE_TIMES, USUAL_SOFTWARE
-from archinfer.hardware.profile import Hardware, SoftwareFactor
+from archinfer.hardware.figures import SOFTWARE_TIMES, USUAL_SOFTWARE, SoftwareFactor
+from archinfer.hardware.profile import Hardware
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.decode import decode_time, log_sd, speed_range
@@ -91,8 +91,8 @@ def _ways(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """How a speed comes about with one software: centre and spread of log(tokens/s), and chance;
     the ways along a last axis."""
-    if software.factor != 1.0:
-        hardware = hardware.with_fixed_times(software.factor)
+    if software != _USUAL:
+        hardware = hardware.with_fixed_times(software.factor, software.routed_kernels)
         time = decode_time(hardware, workload, mapping)
     total = np.asarray(time.total)
     fixed = sum((time.scaling.get(name, 0.0) for name in SOFTWARE_TIMES), start=0.0)

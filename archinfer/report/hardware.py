@@ -30,9 +30,10 @@ def show_document(hardware: Hardware) -> Document:
     told = [f"one node is a {hardware.node}; {hardware.execution} execution"]
     if hardware.usual_software:
         told.append(f"constants are those of: {hardware.usual_software}")
-    for other, factor, sd in hardware.software:
+    for other, factor, sd, routed in hardware.software:
         spread = f" (log sd {sd:.2g})" if sd else ""
-        told.append(f"fixed times with {other}: x {factor:.3g}{spread}")
+        fewer = f", kernels of routed experts: x {routed:.3g}" if routed != 1.0 else ""
+        told.append(f"fixed times with {other}: x {factor:.3g}{spread}{fewer}")
     rows = [
         (f.key, f.text, f"{f.log_sd:.2g}" if f.log_sd else "", f.source)
         for f in hardware.provenance

@@ -162,7 +162,9 @@ class Bounds:
         q = self.question
         _, _, covariance = q.hardware.constants()
         constants = 3.0 * float(np.sqrt(np.max(np.diag(covariance), initial=0.0)))
-        software = max(-np.log(factor) + 3.0 * sd for _, factor, sd in q.softwares)
+        software = max(
+            -np.log(factor * min(routed, 1.0)) + 3.0 * sd for _, factor, sd, routed in q.softwares
+        )
         z = Z90 if q.observed else abs(q.confidence_z)
         spread = float(np.hypot(q.hardware.model_error_log_sd, constants))
         return float(z * spread + max(software, 0.0))

@@ -117,13 +117,21 @@ def _kv_cache(c: Candidate) -> Number:
 
 def _software(c: Candidate, end: int) -> tuple[Number, Number]:
     """Factor of speed of the slowest (0) or fastest (-1) software, and log-sd of its speed."""
-    _, factor, own_log_sd = c.question.softwares[end]
-    if own_log_sd == 0.0:
-        return software_speed(c.time, factor), c.log_sd
-    # The spread of its fixed times is that of its speed as far as a pass consists of them.
-    speed = software_speed(c.time, factor)
-    share = np.log(software_speed(c.time, factor * np.exp(own_log_sd)) / speed)
-    return speed, np.hypot(c.log_sd, share)
+    found: tuple[Number, Number] | None = None
+    # Of those that find experts alike, the one with the longest or the shortest fixed times.
+    for other in {s.routed_kernels: s for s in c.question.softwares[:: 1 if end else -1]}.values():
+        _, factor, own_log_sd, routed = other
+        speed, spread = software_speed(c.time, factor, routed), c.log_sd
+        if own_log_sd > 0.0:
+            # The spread of its fixed times is that of its speed as far as a pass consists of them.
+            slower = software_speed(c.time, factor * np.exp(own_log_sd), routed)
+            spread = np.hypot(spread, np.log(slower / speed))
+        if found is not None:
+            first = found[0] > speed if end else found[0] < speed
+            speed, spread = np.where(first, found[0], speed), np.where(first, found[1], spread)
+        found = speed, spread
+    assert found is not None
+    return found
 
 
 def _speed(c: Candidate) -> Number:

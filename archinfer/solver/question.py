@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from archinfer.asking import NODES_MOST, OPEN, Range, check_accepted
 from archinfer.errors import InputError
-from archinfer.hardware.figures import USUAL_SOFTWARE
-from archinfer.hardware.profile import Hardware, SoftwareFactor
+from archinfer.hardware.figures import USUAL_SOFTWARE, SoftwareFactor
+from archinfer.hardware.profile import Hardware
 from archinfer.models.formats import kv_format, weight_format
 from archinfer.models.shape import Number
 from archinfer.models.solver_family import FamilyRules, Habits, attention_rule

@@ -119,7 +119,7 @@ def variants(question: Question) -> tuple[Variant, ...]:
         alone = question.with_(speculation=(1.0, 1.0))
         asked.append(("no speculation", NOTES["no speculation"], alone))
     hardware = question.hardware
-    for name, factor, _ in hardware.software:
+    for name, factor, *_ in hardware.software:
         if factor >= FASTER:
             continue
         usual = hardware.usual_software
