@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import combinations
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from archinfer.asking import Range
+from archinfer.models.shape import FloatArray
 from archinfer.phrases import NOTES
 from archinfer.record import As, Ends, Record
 from archinfer.solver.conflict import Conflict, conflict
 from archinfer.solver.constraints import Constraint, constraints
 from archinfer.solver.designs import Design, designs
 from archinfer.solver.question import Question
-from archinfer.solver.region import Bound, Interval, Region, solve
+from archinfer.solver.region import Bound, Interval, Region, feasible, solve
 from archinfer.solver.slices import LAYERS_MAX
 from archinfer.solver.variants import Sensitivity, Variant, sensitivity, spans, variants
 
@@ -249,16 +249,8 @@ def _layers(region: Region) -> Interval:
     question = region.question
     low, high = float(region.slices.layers.min()), float(region.slices.layers.max())
 
-    # One solve answers for both ends.
-    beyond = np.array([v for v in (low - 1.0, high + 1.0) if v >= 1.0])
-
-    @cache
-    def opened(disabled: frozenset[str]) -> frozenset[float]:
-        found = solve(question.with_(disabled=disabled), beyond)
-        return frozenset(found.slices.layers.tolist())
-
     def stopped_by(layers: float) -> str:
-        return _blocking(question, lambda q: layers in opened(q.disabled))
+        return _blocking(question, np.array([layers]))
 
     asked_low, asked_high = np.ceil(question.layers[0]), np.floor(question.layers[1])
     if low == max(asked_low, 1.0):
@@ -285,18 +277,17 @@ def _nodes(region: Region) -> Interval:
         return Interval(Bound(float(asked_low), asked), high)
     fewer = question.with_(nodes=(1, needed - 1))
     depths = np.unique(region.slices.layers[region.slices.nodes == needed])
-    by = _blocking(fewer, lambda q: solve(q, depths).feasible)
-    return Interval(Bound(float(needed), by), high)
+    return Interval(Bound(float(needed), _blocking(fewer, depths)), high)
 
 
-def _blocking(question: Question, opens: Callable[[Question], bool]) -> str:
-    """The constraint (or constraints together) without which `opens` holds."""
+def _blocking(question: Question, layers: FloatArray) -> str:
+    """The constraint (or constraints together) without which models of some depth are possible."""
     names = [c.name for c in constraints(question) if c.name not in ("definition", "search floor")]
     for size in (1, 2):
         found = [
             " and ".join(pair)
             for pair in combinations(names, size)
-            if opens(question.without(*pair))
+            if feasible(question.without(*pair), layers)
         ]
         if found:
             return (" with " if size == 1 else ", or ").join(found)

@@ -19,7 +19,7 @@ from archinfer.record import Nullable, Record
 from archinfer.solver.bounds import FAST, SLOW
 from archinfer.solver.constraints import Candidate, Constraint, constraints
 from archinfer.solver.question import Question
-from archinfer.solver.region import Region, solve
+from archinfer.solver.region import Region, feasible, solve
 from archinfer.units import format_quantity, plain_number
 from archinfer.words import QUANTITIES, gain
 
@@ -238,7 +238,7 @@ def _more_nodes(question: Question, node: str) -> str:
     lean = question.with_(weights=(few,))
 
     def opens(nodes: int) -> bool:
-        return solve(lean.with_(nodes=(1, nodes))).feasible
+        return feasible(lean.with_(nodes=(1, nodes)))
 
     high = question.nodes[1]
     while not opens(high):
@@ -256,7 +256,7 @@ def _less_context(question: Question) -> str:
     """The longest context at which the question is feasible, in words ("" if none helps)."""
 
     def opens(context: int) -> bool:
-        return solve(question.with_(context_tokens=context)).feasible
+        return feasible(question.with_(context_tokens=context))
 
     if question.context_tokens == 1 or not opens(1):
         return ""

@@ -167,14 +167,27 @@ def _outermost(b: Bounds, starts: list[FloatArray]) -> list[tuple[FloatArray, Fl
     """The least and the largest N at some A of each slice, and their A."""
     every = np.arange(len(starts[0]))
     found = [(np.full(len(every), sign * np.inf), starts[0].copy()) for sign in (1.0, -1.0)]
-    whole = total_interval(b, np.concatenate(starts), np.tile(every, len(starts)))
-    for k, start in enumerate(starts):
-        ends = [v[k * len(every) :][: len(every)] for v in whole]
+    # Many starts of a slice are one and the same.
+    parts = [np.flatnonzero(~_among(start, starts[:k])) for k, start in enumerate(starts)]
+    active, cuts = (
+        [s[at] for s, at in zip(starts, parts, strict=True)],
+        np.cumsum([*map(len, parts)]),
+    )
+    ends = total_interval(b, np.concatenate(active), np.concatenate(parts))
+    for at, a, *two in zip(parts, active, *(np.split(v, cuts[:-1]) for v in ends), strict=True):
         # At an end of A the interval is one point, whose two ends differ by the roots' rounding.
-        possible = ends[0] <= ends[1] * (1.0 + _ROUNDING)
-        for (total, at), value, sign in zip(found, ends, (-1.0, 1.0), strict=True):
-            take = possible & (sign * value > sign * total)
-            total[take], at[take] = value[take], start[take]
+        possible = two[0] <= two[1] * (1.0 + _ROUNDING)
+        for (total, place), value, sign in zip(found, two, (-1.0, 1.0), strict=True):
+            take = possible & (sign * value > sign * total[at])
+            total[at[take]], place[at[take]] = value[take], a[take]
+    return found
+
+
+def _among(values: FloatArray, others: list[FloatArray]) -> NDArray[np.bool_]:
+    """Which values stand in one of others at their place."""
+    found = np.zeros(len(values), dtype=bool)
+    for other in others:
+        found |= other == values
     return found
 
 

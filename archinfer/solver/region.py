@@ -33,11 +33,14 @@ from numpy.typing import NDArray
 
 from archinfer.models.shape import FloatArray
 from archinfer.record import Record
-from archinfer.solver.bounds import ROUNDING, Bounds
+from archinfer.solver.bounds import MOST, ROUNDING, Bounds
 from archinfer.solver.ends import active_ends, joined, total_ends
 from archinfer.solver.intervals import total_interval
 from archinfer.solver.question import Question
 from archinfer.solver.slices import Index, Slices, slices_of
+
+_SHARES = (0.1, 0.5, 0.9)
+"""Of the logarithm of a slice's active parameters, where a model is looked for first."""
 
 SLICES_AT_ONCE = 20_000
 """Slices that are solved together, so that memory stays bounded."""
@@ -175,3 +178,26 @@ def solve(question: Question, layers: FloatArray | None = None) -> Region:
     return Region(
         question, slices, none, none, text, text, none, none, none, none, text, text
     )  # fmt: skip
+
+
+def feasible(question: Question, layers: FloatArray | None = None) -> bool:
+    """Whether any model is possible; arguments as of `solve`.
+
+    Most questions show one at a few sizes in each slice; the others are solved.
+    """
+    slices = slices_of(question, layers)
+    if not len(slices):
+        return False
+    b, every = Bounds(question, slices), np.arange(len(slices))
+    low, high = b.active_limits[:2]
+    high = np.minimum(high, b.capacity_total(low, every))
+    active = np.concatenate([low ** (1.0 - s) * np.maximum(high, low) ** s for s in _SHARES])
+    index = np.tile(every, len(_SHARES))
+    least, most = b.total_low_of(active, index), b.total_high_of(active, index)
+    at = np.flatnonzero(least <= np.minimum(most, MOST))
+    least, most, active, index = least[at], np.minimum(most[at], MOST), active[at], index[at]
+    for share in (1.0, 0.5, 0.0):
+        speeds = b.at(least ** (1.0 - share) * most**share, active, index)
+        if np.any(np.minimum(speeds.fast, speeds.slow) >= 0.0):
+            return True
+    return solve(question, layers).feasible
