@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import CoreSchema, core_schema
 
 from archinfer import units
@@ -24,6 +24,18 @@ _MAX_GUESSES: Final = 100
 
 Text = Annotated[str, Field(min_length=1, max_length=2000, pattern=r"\S")]
 """A text that says something."""
+
+_DATE = re.compile(r"(\d{4})(?:-(0[1-9]|1[0-2])(?:-(0[1-9]|[12]\d|3[01]))?)?")
+
+
+def _dated(value: str | int) -> str:
+    if not _DATE.fullmatch(text := str(value)):
+        raise ValueError("expected a date such as 2025, 2025-07 or 2025-07-31")
+    return text
+
+
+Date = Annotated[str | int, AfterValidator(_dated)]
+"""A year, month or day."""
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -53,6 +53,7 @@ from archinfer.inference.prior import (
     features,
     fit_prior,
     same_shape,
+    year_of,
 )
 from archinfer.inference.regression import Regression
 from archinfer.inference.statistics import quantiles
@@ -93,6 +94,8 @@ class Known:
     question: Question
     evidence: dict[str, Evidence | None]
     """By its name in `EVIDENCE`; None: the speed of the question alone."""
+    date: str = ""
+    """Of the observation, where it is published."""
 
 
 @dataclass(slots=True)
@@ -247,7 +250,8 @@ def wafer_cases(models: Collection[str] | None, profile: str = "wse-3") -> Itera
             fits[own] = whole.model.fit(kept, whole.mode)
         for found in inverse_cases([(case, fits[own])]):
             evidence: dict[str, Evidence | None] = {"one speed": None}
-            yield Known("wafers", found.id, own, found.shape, found.question(), evidence)
+            asked = found.question()
+            yield Known("wafers", found.id, own, found.shape, asked, evidence, found.date)
 
 
 @cache
@@ -299,6 +303,8 @@ def inferred(known: Known, samples: int, seed: int = 0) -> Inferred:
     """What each set of evidence and each rival says of one case."""
     asked, out = known.question, Inferred(known, {}, {})
     prior = prior_without(known.maker, known.shape)
+    if known.date:
+        prior = prior.at(year_of(known.date))
     law = asked.hardware.speculation
     for name, evidence in known.evidence.items():
         posterior = infer(

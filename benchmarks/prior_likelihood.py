@@ -13,11 +13,8 @@ deviations in the law's scale.
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
-from importlib import resources
 
 import numpy as np
 from scipy import stats
@@ -28,9 +25,12 @@ from archinfer.inference.prior import (
     SIZE_WIDENING,
     Announced,
     Features,
+    ShapePrior,
     announced,
     distinct,
     features,
+    fit_prior,
+    mixtures,
 )
 from archinfer.inference.regression import Regression
 
@@ -57,13 +57,7 @@ def maker(name: str) -> str:
 
 def released(total_params: float, active_params: float) -> float:
     """Year of the first announced model of these sizes; NaN: none is."""
-    text = (resources.files("archinfer") / "data" / "announced_models.csv").read_text("utf-8")
-    years = []
-    for row in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
-        sizes = 1e9 * float(row["total_billions"]), 1e9 * float(row["active_billions"])
-        if Announced("", "", *sizes).same(total_params, active_params):
-            day = date.fromisoformat(row["release_date"])
-            years.append(day.year + day.timetuple().tm_yday / 365.0)
+    years = (m.year for m in announced() if m.same(total_params, active_params))
     return min(years, default=float("nan"))
 
 
@@ -102,7 +96,7 @@ class Table:
 
     @staticmethod
     def of_announced() -> Table:
-        sizes = announced()
+        sizes = mixtures(announced())
         total = np.log([m.total_params for m in sizes])
         active = np.log([m.active_params for m in sizes])
         unknown = np.full(len(sizes), np.nan)
@@ -254,6 +248,46 @@ def laws() -> Iterator[tuple[str, tuple[bool, ...], list[Law]]]:
     )
 
 
+def classes(known: ShapePrior, new: Sequence[Announced], dated: bool) -> Array:
+    """Log probability of whether each announced model is a mixture, its size known."""
+    total = np.log([m.total_params for m in new])
+    priors = [known.at(m.year) if dated else known for m in new]
+    log_p = np.array(
+        [
+            [
+                np.log(c.share) + stats.norm.logpdf(size, c.size_mean, c.size_sd)
+                for c in prior.classes
+            ]
+            for prior, size in zip(priors, total, strict=True)
+        ]
+    )
+    own = log_p[np.arange(len(new)), [int(m.moe) for m in new]]
+    return np.asarray(own - np.logaddexp(*log_p.T))
+
+
+def judge_classes(models: Sequence[Features]) -> None:
+    """The share of mixtures with and without the date, the announced models of makers left out."""
+    every = announced()
+    names = sorted({m.maker for m in every})
+    gains, counts = [], []
+    for name in names:
+        own = [m for m in every if m.maker == name and m.total_params >= 10e9]
+        if own:
+            known = fit_prior(models, [m for m in every if m.maker != name])
+            gains.append([classes(known, own, dated).sum() for dated in (False, True)])
+            counts.append(len(own))
+    gains, counts = np.array(gains), np.array(counts)
+    again = np.random.default_rng(0).integers(0, len(counts), (2000, len(counts)))
+    gain = gains[:, 1] - gains[:, 0]
+    sd = np.std(gain[again].sum(axis=1) / counts[again].sum(axis=1))
+    print(
+        f"\nmixture or dense, of {counts.sum()} announced models above 10B, log probability a model"
+    )
+    for word, total in zip(("as in the catalogue", "* by date"), gains.sum(axis=0), strict=True):
+        print(f"  {word:42s} {total / counts.sum():6.3f}")
+    print(f"  gain {gain.sum() / counts.sum():.3f} +- {sd:.3f}, makers drawn again")
+
+
 def main() -> None:
     table = Table.of({n: features(catalogue.load(n).shape()) for n in catalogue.names()})
     print(f"{len(table.size)} distinct shapes of {len(set(table.makers))} makers")
@@ -278,6 +312,8 @@ def main() -> None:
                 f"  {law.name:42s} {every.mean():6.3f} {every[above].mean():6.3f}   "
                 f"({'; '.join(cells)})"
             )
+
+    judge_classes([features(catalogue.load(n).shape()) for n in catalogue.names()])
 
 
 if __name__ == "__main__":

@@ -9,6 +9,9 @@ import pytest
 from scipy import stats
 
 from archinfer import catalogue
+from archinfer.hardware.profile import Hardware
+from archinfer.inference.building import generative_model
+from archinfer.inference.evidence import Conditions, Evidence, Piece
 from archinfer.inference.prior import (
     CATALOGUE_PRIOR,
     DEPTH_SCALE,
@@ -18,9 +21,12 @@ from archinfer.inference.prior import (
     distinct,
     features,
     fit_prior,
+    mixtures,
     same_shape,
+    year_of,
 )
 from archinfer.inference.regression import Logistic, Regression
+from archinfer.solver.question import Question
 
 
 def flat(value: object) -> list[object]:
@@ -190,7 +196,7 @@ def test_laws_predict_other_makers_models_best(moe: bool) -> None:
 
 def test_sparsity_grows_with_size_as_among_announced_models() -> None:
     """The law on the total predicts other makers' mixtures better than one without a trend."""
-    sizes = announced()
+    sizes = mixtures(announced())
     makers = np.array([m.maker for m in sizes])
     total = np.log([m.total_params for m in sizes])
     ratio = total - np.log([m.active_params for m in sizes])
@@ -203,8 +209,29 @@ def test_sparsity_grows_with_size_as_among_announced_models() -> None:
     assert 0.03 < float(np.exp(-mean[0])) < 0.05
 
 
+def test_the_share_of_mixtures_follows_the_date() -> None:
+    """Of announced models above 10B 10 of 25 were mixtures in 2024, 26 of 32 in early 2026; a
+    service of a known date has the share of its time, a question without one the catalogue's."""
+    shares = [CATALOGUE_PRIOR.at(year_of(d)).moe.share for d in ("2024", "2026-04-01")]
+    assert shares == pytest.approx([10 / 25, 26 / 32], abs=0.1)
+    dated = CATALOGUE_PRIOR.at(year_of("2024-08-27"))
+    assert dated.dense.share == pytest.approx(1.0 - dated.moe.share)
+    seen = Evidence((Piece("speed", 700.0, conditions=Conditions(date="2024-08-27")),))
+    for evidence, share in ((seen, dated.moe.share), (None, CATALOGUE_PRIOR.moe.share)):
+        asked = Question(Hardware.load("wse-3"), observed=True)
+        model = generative_model(asked, CATALOGUE_PRIOR, None, None, None, None, evidence=evidence)
+        moe = model.space.cell_probability[model.cells.moe == 1].sum()
+        assert moe == pytest.approx(share)
+
+
+def test_dates_of_any_precision_are_the_middle_of_what_they_name() -> None:
+    assert year_of("2025") == pytest.approx(2025.5, abs=0.01)
+    assert year_of("2025-07") == pytest.approx(2025.5 + 0.5 / 12, abs=0.01)
+    assert year_of("2025-12-31") == pytest.approx(2026.0, abs=0.004)
+
+
 def test_announced_sizes_count_once() -> None:
-    sizes = announced()
+    sizes = mixtures(announced())
     assert len(sizes) == 57
     assert sum(m.same(671e9, 37e9) for m in sizes) == 1
     assert not any(m.same(70e9, 70e9) for m in sizes)

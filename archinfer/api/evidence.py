@@ -21,7 +21,7 @@ from archinfer.models.formats import weight_formats
 from archinfer.models.named import read_model
 from archinfer.physics.decode import Z90
 from archinfer.question import ASKS
-from archinfer.strict import StrictModel, Text
+from archinfer.strict import Date, StrictModel, Text
 
 FACTS = ("total", "active", "layers", "nodes")
 """Kinds that narrow the question where they are exact or bounds."""
@@ -85,7 +85,7 @@ class _Entry(StrictModel):
     speculation: Literal["off", "on"] | Annotated[int, Field(ge=1, le=16)] | None = Field(
         default=None, description="off, on, or drafted tokens a pass"
     )
-    date: Text | None = None
+    date: Date | None = Field(default=None, description="when the service was seen")
     source: Text | None = None
     note: Text | None = None
 
@@ -221,7 +221,8 @@ def _taken(document: Document, place: Location, entry: Any) -> Iterator[tuple[st
         return
     at = Conditions(
         entry.context, entry.concurrency, entry.prompt, entry.output,
-        None if entry.speculation is None else str(entry.speculation), entry.date,
+        None if entry.speculation is None else str(entry.speculation),
+        None if entry.date is None else str(entry.date),
     )  # fmt: skip
     usual = KINDS[kind].spread
     piece = Piece(kind, value, usual if spread is None else spread, entry.stated, at)

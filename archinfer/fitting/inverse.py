@@ -21,6 +21,7 @@ from archinfer.inference.prior import (
     features,
     fit_prior,
     same_shape,
+    year_of,
 )
 from archinfer.models.shape import ModelShape
 from archinfer.record import As, Described
@@ -106,6 +107,8 @@ class InverseCase:
     """Formats that come into question."""
     law: SpeculationLaw | Literal["profile"] | None = "profile"
     """Of speculation; None: the range."""
+    date: str = ""
+    """When it was measured; "": not known."""
     software: str | None = None
     """"usual" or one that the profile lists; None: not known."""
 
@@ -183,11 +186,12 @@ def validate_inverse(
 
 
 def _row(case: InverseCase, catalogue: Sequence[Features], samples: int, seed: int) -> Any:
+    prior = prior_without(case.shape, catalogue)
     posterior = infer(
         case.question(),
         samples,
         seed,
-        prior=prior_without(case.shape, catalogue),
+        prior=prior.at(year_of(case.date)) if case.date else prior,
         law=case.hardware.speculation if case.law == "profile" else case.law,
     )
     row: dict[str, Any] = {

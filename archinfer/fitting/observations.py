@@ -8,7 +8,6 @@ here predicts or fits anything.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -25,11 +24,10 @@ from archinfer.fitting import serving
 from archinfer.models import catalogue, checkpoint
 from archinfer.models.architecture import Architecture
 from archinfer.models.formats import weight_format
-from archinfer.strict import Read, quantity_schema
+from archinfer.strict import Date, Read, quantity_schema
 
 _YEAR = 4
 """Characters of a date that is a year alone."""
-_DATE = re.compile(r"(\d{4})(?:-(0[1-9]|1[0-2])(?:-(0[1-9]|[12]\d|3[01]))?)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +181,7 @@ class Row(BaseModel):
     weight_bits: Annotated[float, Field(gt=0, le=64, strict=False)] | None = None
     kv_bits: Annotated[float, Field(gt=0, le=64, strict=False)] | None = None
     context_tokens: _Positive | None = None
-    date: str | int | None = None
+    date: Date | None = None
     measured_by: str | None = None
     source: _Source | None = None
     note: str | None = None
@@ -221,14 +219,6 @@ class Row(BaseModel):
         if value is not None and not isinstance(value, bool) and value != "unknown":
             raise ValueError("expected true, false or unknown")
         return None if value == "unknown" else value
-
-    @field_validator("date")
-    @classmethod
-    def _dated(cls, value: str | int | None) -> str:
-        text = "" if value is None else str(value)
-        if text and not _DATE.fullmatch(text):
-            raise ValueError("expected a date such as 2025, 2025-07 or 2025-07-31")
-        return text
 
 
 class ObservationFile(RootModel[list[Row]]):

@@ -363,6 +363,7 @@ def inverse_cases(used: Iterable[tuple[Case, Fit]]) -> list[InverseCase]:
                 nodes=case.row.nodes,
                 speculative=case.row.speculative,
                 context_tokens=int(np.asarray(case.workload.traffic.context_tokens)),
+                date=case.row.date,
                 software=named if named in listed else None,
             )
         )

@@ -17,6 +17,7 @@ from archinfer.inference.prior import (
     LARGE_PARAMS,
     ShapePrior,
     announced,
+    mixtures,
 )
 from archinfer.inference.regression import Regression
 from archinfer.models.solver_family import Habits
@@ -31,7 +32,7 @@ FULL_LEAST = 0.2
 
 def large_model_prior() -> ShapePrior:
     """The prior with the sparsity of announced mixtures above `LARGE_PARAMS`, whatever the size."""
-    large = [m for m in announced() if m.total_params > LARGE_PARAMS]
+    large = [m for m in mixtures(announced()) if m.total_params > LARGE_PARAMS]
     found = Regression.fit(np.log([m.total_params / m.active_params for m in large]))
     moe = CATALOGUE_PRIOR.moe
     flat = Regression((*found.coefficients, 0.0), found.sd, ((1.0 / len(large), 0.0), (0.0, 0.0)))

@@ -16,7 +16,7 @@ from archinfer.inference.generative import GenerativeModel
 from archinfer.inference.lanes import JointModel
 from archinfer.inference.observing import check
 from archinfer.inference.operations import Operations, operations
-from archinfer.inference.prior import ShapePrior
+from archinfer.inference.prior import ShapePrior, year_of
 from archinfer.models.solver_family import ATTENTION_KINDS, attention_rule
 from archinfer.solver.question import Question, nodes_unknown
 
@@ -55,6 +55,8 @@ def generative_model(
     if evidence is not None:
         check(question.hardware, [p for p in evidence.pieces if not p.deployment])
         concurrency, read_context = evidence.served(concurrency, read_context)
+        if evidence.date is not None:
+            prior = prior.at(year_of(evidence.date))
     common = question, prior, formats, kinds, concurrency, read_context, law
     if evidence is None or not evidence.deployments:
         pieces = () if evidence is None else evidence.pieces

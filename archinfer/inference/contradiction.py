@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from archinfer.asking import Range
+from archinfer.asking import OPEN, Range
 from archinfer.inference.batch import Kept
 from archinfer.inference.evidence import KINDS, Piece
 from archinfer.inference.generative import GenerativeModel
 from archinfer.inference.importance import Draws
 from archinfer.inference.narrowing import Outlook
-from archinfer.inference.statistics import quantiles
 from archinfer.models.shape import FloatArray
 from archinfer.record import Ends, Record
+from archinfer.solver.question import Question
 from archinfer.units import format_quantity, format_range, plain_number
 
 UNLIKELY = 1e-3
@@ -90,6 +90,12 @@ def contradictions(
     return tuple(sorted(unlikely, key=lambda c: (c.probability, -c.factor)))
 
 
+def known_sizes(question: Question) -> dict[str, Range]:
+    """What is known of sizes: held against everything else where things do not go together."""
+    found = {name: getattr(question, name) for name in ("total", "active", "layers")}
+    return {name: ends for name, ends in found.items() if ends != OPEN}
+
+
 def _against(kind: str, text: str, said: Range, left: Range, tail: float) -> Contradiction:
     factor = max(said[0] / left[1], left[0] / said[1], 1.0)
     return Contradiction(kind, text, Ends(*map(float, left)), float(factor), tail)
@@ -102,12 +108,8 @@ def impossible(model: GenerativeModel, level: int, draws: Draws[Kept]) -> str:
     if level == 0:
         if draws.ess > 0.0:
             return ""
-        known = [
-            f"{name} {format_range(low, high, 'count')}"
-            for name in ("total", "active", "layers")
-            for low, high in (getattr(question, name),)
-            if (low, high) != (0.0, np.inf)
-        ]
+        sizes = known_sizes(question).items()
+        known = [f"{name} {format_range(*ends, 'count')}" for name, ends in sizes]
         return f"no model has {' and '.join(known)}: the prior over architectures excludes it"
     if level == 1:
         if draws.ess > 0.0:
@@ -133,15 +135,10 @@ def impossible(model: GenerativeModel, level: int, draws: Draws[Kept]) -> str:
         given = " and ".join(p.text for p in model.pieces[: level - 2])
         beside = f" beside {given}" if given else ""
         return f"no model of the prior explains {last.text}{beside}"
-    alive = np.isfinite(draws.log_weights)
-    slow, fast = quantiles(batch.tokens_per_s[alive], _equal(int(alive.sum())), (0.05, 0.95))
+    slow, fast = np.quantile(batch.tokens_per_s[np.isfinite(draws.log_weights)], (0.05, 0.95))
     speed = ("at most " if question.ceiling else "") + plain_number(question.tokens_per_s, 6)
     return (
         f"no model that fits answers at {speed} tokens/s: those "
         f"tried reach {slow:,.0f} to {fast:,.0f}, and noise of more than {FAR:g} of its "
         "scales would have to make up the rest"
     )
-
-
-def _equal(count: int) -> FloatArray:
-    return np.full(count, 1.0 / max(count, 1))

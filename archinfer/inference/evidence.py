@@ -169,6 +169,12 @@ class Evidence:
         mine = (p for p in self.pieces if p.deployment == deployment)
         return Evidence(tuple(replace(p, deployment="") for p in mine))
 
+    @property
+    def date(self) -> str | None:
+        """When the service was seen first, where a piece says so."""
+        dates = [p.conditions.date for p in self.pieces if p.conditions.date and not p.model]
+        return min(dates, default=None)
+
     def without(self, place: int) -> Evidence:
         """All but the piece at `place`."""
         return replace(self, pieces=self.pieces[:place] + self.pieces[place + 1 :])

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -55,6 +55,22 @@ DEPLOYED = (_FILL, _ACCEPTED, _READ, _HELD, _USERS, _DRAFT, _TEXT, _SOFTWARE)
 _EXPLORE = (2.0, 1.5, 1.0, 1.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.5)
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Draws of one kind of attention, arrays of shape (n,) or (n, 1)."""
+
+    batch: Batch
+    index: Index
+    """Their places in the batch."""
+    z: FloatArray
+    per_layer: FloatArray
+    kind: str
+
+    def rows(self, at: Index) -> _Part:
+        """Some of them, each in a row of its own."""
+        return replace(self, index=self.index[at][:, None], per_layer=self.per_layer[at][:, None])
+
+
 class GenerativeModel:
     """The generative model of a question: standard normals and cells -> draws with evidence."""
 
@@ -91,6 +107,17 @@ class GenerativeModel:
         self.draws_software = bool(len(factors) > 1 or log_sds[0] > 0.0)
         explore = np.array(_EXPLORE[: _SOFTWARE + self.draws_software])
         self.space = Space(len(explore), self.cells.probability, groups.astype(np.intp), explore)
+
+    @property
+    def speed(self) -> Piece:
+        """The question's speed."""
+        q = self.question
+        return Piece("speed", q.tokens_per_s, stated="at most" if q.ceiling else "measured")
+
+    @property
+    def observed(self) -> tuple[Piece, ...]:
+        """The pieces of evidence, or the question's speed as one."""
+        return self.pieces or ((self.speed,) if self.question.observed else ())
 
     def evaluate(
         self, level: int, z: FloatArray, cell: Index, speed: bool = False
@@ -139,8 +166,8 @@ class GenerativeModel:
         for k, (name, _) in enumerate(self.kinds):
             index = np.flatnonzero(alive & (kind == k))
             if len(index):
-                at = batch, index, z[index], per_layer[index], name
-                scene = self._deploy(*at, level, speed)
+                part = _Part(batch, index, z[index], per_layer[index], name)
+                scene = self._deploy(part, level, speed)
                 if scene is not None:
                     yield index, scene
 
@@ -174,13 +201,9 @@ class GenerativeModel:
             log_p = np.full(len(z), -np.inf)
         if own.sparsity is not None:
             mean, sd = own.sparsity.predict(log_total)
-            log_ratio, mass = truncated(
-                z[:, _SPARSITY],
-                mean,
-                sd,
-                np.maximum(log_total - active_high, ratio_low),
-                np.minimum(log_total - active_low, ratio_high),
-            )
+            ratio_low = np.maximum(log_total - active_high, ratio_low)
+            ratio_high = np.minimum(log_total - active_low, ratio_high)
+            log_ratio, mass = truncated(z[:, _SPARSITY], mean, sd, ratio_low, ratio_high)
             # Only what the known sizes take away is evidence; N >= A is part of the prior.
             log_p = log_p + mass - np.log(special.ndtr(mean / sd))
             log_active = log_total - log_ratio
@@ -247,9 +270,9 @@ class GenerativeModel:
             return fewest, fewest * np.maximum(assumed.users_per_layer_most * layers, 1.0)
         return fewest, fewest * assumed.users_most
 
-    def _workload(self, batch: Batch, index: Index, kind: str, per_layer: FloatArray) -> Workload:
-        """Models and their traffic; fields of the shape of `index` and `per_layer`."""
-        q = self.question
+    def _workload(self, part: _Part) -> Workload:
+        """Models and their traffic; fields of the shape of the part's."""
+        q, batch, index = self.question, part.batch, part.index
         shape = family_shape(
             batch.total_params[index],
             batch.active_params[index],
@@ -257,8 +280,8 @@ class GenerativeModel:
             # Arrays of rules: the family's formulas broadcast over them.
             replace(
                 q.rules,
-                attention=kind,
-                params_per_layer=cast(float, per_layer),
+                attention=part.kind,
+                params_per_layer=cast(float, part.per_layer),
                 vocab_size=cast(float, batch.vocabulary[index]),
                 tied=cast(bool, batch.tied[index]),
             ),
@@ -276,35 +299,20 @@ class GenerativeModel:
         )
         return Workload(in_formats(shape, q.weights, form), traffic)
 
-    def _deploy(
-        self,
-        batch: Batch,
-        index: Index,
-        z: FloatArray,
-        per_layer: FloatArray,
-        kind: str,
-        level: int,
-        speed: bool,
-    ) -> Scene | None:
+    def _deploy(self, part: _Part, level: int, speed: bool) -> Scene | None:
         """Nodes in use, their probability and, where asked, the speed and all that it rests on."""
-        q = self.question
+        q, batch, index, z = self.question, part.batch, part.index, part.z
         limits = q.nodes if level > 0 else (1, NODES_CAP)
         layers = batch.layers[index]
-        workload = self._workload(batch, index, kind, per_layer)
+        workload = self._workload(part)
+        fill, share = z[:, _FILL], self.assumed.utilisation
         if q.hardware.spatial:
-            mapping, log_nodes = spatial_nodes(
-                q.hardware,
-                workload.memory,
-                layers,
-                z[:, _FILL],
-                limits,
-                self.assumed.utilisation,
-            )
+            placed = spatial_nodes(q.hardware, workload.memory, layers, fill, limits, share)
+            mapping, log_nodes = placed
             time = decode_time(q.hardware, workload, mapping) if speed else None
         else:
-            mapping, log_nodes, time = temporal_nodes(
-                q.hardware, workload, layers, z[:, _FILL], limits, speed
-            )
+            found = temporal_nodes(q.hardware, workload, layers, fill, limits, speed)
+            mapping, log_nodes, time = found
         batch.put(
             index,
             hidden_size=workload.shape.hidden_size,
@@ -316,7 +324,7 @@ class GenerativeModel:
             return None
         drafting = None
         if self.law is not None:
-            drafting = self._speculate(batch, index, z, per_layer, kind, mapping, time)
+            drafting = self._speculate(self.law, part, mapping, time)
         self._speed(batch, index, time)
         return Scene(
             q.hardware,
@@ -341,35 +349,26 @@ class GenerativeModel:
         return Conditions(context=context, concurrency=users)
 
     def _speculate(
-        self,
-        batch: Batch,
-        index: Index,
-        z: FloatArray,
-        per_layer: FloatArray,
-        kind: str,
-        mapping: Placement,
-        time: TokenTime,
+        self, law: SpeculationLaw, part: _Part, mapping: Placement, time: TokenTime
     ) -> Drafting:
         """Tokens gained per pass by the law of speculation, on the text that was measured."""
-        assert self.law is not None
-        q = self.question
+        q, index, z = self.question, part.index, part.z
         used, acceptance, draft_s = drawn_speculation(
-            self.law, q.speculation, z[:, _ACCEPTED], z[:, _DRAFT]
+            law, q.speculation, z[:, _ACCEPTED], z[:, _DRAFT]
         )
         gain, drafts = np.ones(len(index)), np.zeros(len(index))
-        text = np.exp(self.law.spread_log_sd * z[:, _TEXT])
+        text = np.exp(law.spread_log_sd * z[:, _TEXT])
         at = np.flatnonzero(used & np.isfinite(np.asarray(time.total)))
         if len(at):
-            # Each draw in a row of its own, numbers of drafts along it.
-            workload = self._workload(batch, index[at][:, None], kind, per_layer[at][:, None])
-            placed = mapping.take(at[:, None])
+            # Numbers of drafts go along the rows.
+            workload, placed = self._workload(part.rows(at)), mapping.take(at[:, None])
             each_s, drafts[at] = best_drafts(
                 q.hardware, workload, placed, acceptance[at][:, None], draft_s[at][:, None]
             )
             typical = np.broadcast_to(np.asarray(time.total), len(index))[at] / each_s
             # Where a text makes drafts a loss, a service drafts none.
             gain[at] = np.maximum(typical * text[at], 1.0)
-        batch.put(index, accepted_tokens=gain, speculates=used.astype(float))
+        part.batch.put(index, accepted_tokens=gain, speculates=used.astype(float))
         return Drafting(drafts, acceptance, draft_s, text)
 
     def _speed(self, batch: Batch, index: Index, time: TokenTime) -> None:

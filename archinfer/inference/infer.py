@@ -42,12 +42,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from archinfer.asking import Range
+from archinfer.asking import OPEN, Range
 from archinfer.errors import InputError
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.batch import Batch, Kept, resampled
 from archinfer.inference.building import generative_model
-from archinfer.inference.contradiction import UNLIKELY, Contradiction, contradictions, impossible
+from archinfer.inference.contradiction import (
+    UNLIKELY,
+    Contradiction,
+    contradictions,
+    impossible,
+    known_sizes,
+)
 from archinfer.inference.evidence import Evidence, Piece
 from archinfer.inference.generative import GenerativeModel
 from archinfer.inference.importance import Draws, Index, Proposal, adapt
@@ -130,7 +136,7 @@ def infer(
     if reason or min(_tails(model, stages)) < UNLIKELY:
         found = _contradictions(partial(_rest, build, question), model, evidence or Evidence(()))
         # One speed alone is against nothing but the prior, of which a warning tells.
-        several = len(model.pieces) > 1 or bool(_known(question))
+        several = len(model.pieces) > 1 or bool(known_sizes(question))
         if not reason and several and any(c.hopeless for c in found):
             reason = f"what is known does not go together: {found[0].text}"
     posterior = _posterior(model, stages, reason, found)
@@ -172,7 +178,7 @@ def _posterior(
         if isinstance(model, JointModel)
         else None,
         placed=partial(_placed, model, len(stages) - 1, last.payload),
-        narrow=partial(what_would_narrow, _draw(model, last, _observed(model), 2048)),
+        narrow=partial(what_would_narrow, _draw(model, last, model.observed, 2048)),
         **common,
     )
 
@@ -212,14 +218,6 @@ def _sampled(
     return levels, ""
 
 
-def _observed(model: GenerativeModel) -> tuple[Piece, ...]:
-    """The pieces of evidence, or the question's speed as one."""
-    q = model.question
-    if model.pieces or not q.observed:
-        return model.pieces
-    return (Piece("speed", q.tokens_per_s, stated="at most" if q.ceiling else "measured"),)
-
-
 def _draw(
     model: GenerativeModel, level: Draws[Kept], pieces: tuple[Piece, ...], count: int = 1024
 ) -> Draw:
@@ -231,23 +229,11 @@ def _draw(
 def _tails(model: GenerativeModel, stages: Sequence[Draws[Kept]]) -> list[float]:
     """Two-sided probability of each piece of evidence after all before it."""
     found = [1.0]
-    pieces = _observed(model)
+    pieces = model.observed
     for k, piece in enumerate(pieces[: len(stages) - 2]):
         (outlook,) = outlooks(_draw(model, stages[k + 1], pieces[:k]), [piece])
         found.append(outlook.expected(piece)[1])
     return found
-
-
-FACTS = ("total", "active", "layers")
-"""Known ranges that are held against everything else where things do not go together."""
-
-ANYTHING: Range = (0.0, np.inf)
-"""What nobody said anything of."""
-
-
-def _known(question: Question) -> dict[str, Range]:
-    """Such ranges of a question."""
-    return {f: getattr(question, f) for f in FACTS if getattr(question, f) != ANYTHING}
 
 
 def _contradictions(
@@ -256,17 +242,17 @@ def _contradictions(
     evidence: Evidence,
 ) -> tuple[Contradiction, ...]:
     """Each piece and each known range against all others."""
-    pieces, question = _observed(model), model.question
+    pieces, question = model.observed, model.question
 
     def without(place: int) -> Outlook | None:
         draw = rest({}, replace(evidence, pieces=pieces).without(place))
         return None if draw is None else outlooks(draw, [pieces[place]])[0]
 
     def unasked(kind: str) -> FloatArray | None:
-        draw = rest({kind: ANYTHING}, replace(evidence, pieces=pieces))
+        draw = rest({kind: OPEN}, replace(evidence, pieces=pieces))
         return None if draw is None else getattr(draw.batch, SAME[kind])
 
-    return contradictions(pieces, without, _known(question), unasked)
+    return contradictions(pieces, without, known_sizes(question), unasked)
 
 
 def _rest(
@@ -284,9 +270,8 @@ def _rest(
 
 def _predictive(model: GenerativeModel, draws: Draws[Kept]) -> ExpectedSpeed:
     """Speeds to expect of draws that know the nodes."""
-    q = model.question
-    speed = Piece("speed", q.tokens_per_s, stated="at most" if q.ceiling else "measured")
-    (p05, p50, p95), tail = outlooks(_draw(model, draws, (), 2048), [speed])[0].expected(speed)
+    outlook = outlooks(_draw(model, draws, (), 2048), [model.speed])[0]
+    (p05, p50, p95), tail = outlook.expected(model.speed)
     return ExpectedSpeed(float(p05), float(p50), float(p95), tail)
 
 
@@ -301,17 +286,14 @@ def _warnings(posterior: Posterior, target_ess: float) -> tuple[str, ...]:
             f"prior reach on these nodes ({expected.p05:,.0f} to {expected.p95:,.0f}): the answer "
             "rests on the tails of the prior, or something else limits the speed"
         )
-    unused = [
-        option
-        for option, given in (
-            ("throughput", question.throughput_tokens_per_s is not None),
-            ("cost", question.max_token_dollars is not None),
-            ("power", question.power_w is not None),
-            ("price", question.price_per_hour is not None),
-            ("mapping", question.layout is not None),
-        )
-        if given
-    ]
+    asked = {
+        "throughput": question.throughput_tokens_per_s,
+        "cost": question.max_token_dollars,
+        "power": question.power_w,
+        "price": question.price_per_hour,
+        "mapping": question.layout,
+    }
+    unused = [option for option, value in asked.items() if value is not None]
     if unused:
         warnings.append(
             f"what was asked of {' and '.join(unused)} bounds the ranges but is no evidence here"

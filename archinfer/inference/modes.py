@@ -8,7 +8,8 @@ architecture does.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,17 +143,9 @@ def likeliest(
     mass = np.where(within, weights, 0.0)
     nearest = _nearest(draws, mass / mass.sum(), held)
     one = placed(mass / mass.sum(), nearest) or draws.take(np.array([nearest]))
-    return Likeliest(
-        total_params=float(one.total_params[0]),
-        active_params=float(one.active_params[0]),
-        layers=int(one.layers[0]),
-        hidden_size=float(one.hidden_size[0]),
-        nodes=int(one.nodes[0]),
-        mixture_of_experts=bool(one.moe[0]),
-        weights=formats[int(one.weights[0])],
-        attention=kinds[int(one.attention[0])],
-        accepted_tokens=float(one.accepted_tokens[0]),
-        concurrency=int(one.concurrency[0]),
-        held_context_tokens=float(one.held_context_tokens[0]),
-        tokens_per_s=float(one.tokens_per_s[0]),
-    )
+    values: dict[str, Any] = {f.name: float(getattr(one, f.name)[0]) for f in fields(one)}
+    values |= {name: int(values[name]) for name in ("layers", "nodes", "concurrency")}
+    values["mixture_of_experts"] = bool(values["moe"])
+    values["weights"] = formats[int(values["weights"])]
+    values["attention"] = kinds[int(values["attention"])]
+    return Likeliest(**{f.name: values[f.name] for f in fields(Likeliest)})

@@ -48,15 +48,10 @@ Shares = Annotated[dict[str, float], As(dict[str, float] | None)]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Marginal(Record):
+class Marginal(Levels):
     """Quantiles of one quantity to the digits that other draws would give as well, and what was
     learnt of it."""
 
-    p05: float
-    p25: float
-    p50: float
-    p75: float
-    p95: float
     information_bits: float
     """what nodes and speed taught beyond the prior within the known ranges"""
     nodes_bits: float
@@ -294,20 +289,17 @@ class Posterior(Record):
         }.get(quantity, (0.0, np.inf))
         fewest, most = self.question.nodes
         nodes_given = quantity == "nodes" and self.question.nodes_known and fewest == most
-        ends = Levels(*whole_outward(quantity, settled(*posterior, LEVELS), LEVELS))
+        ends = settled(*posterior, LEVELS)
+        p05, p25, p50, p75, p95 = whole_outward(quantity, ends, LEVELS)
         return Marginal(
-            ends.p05,
-            ends.p25,
-            ends.p50,
-            ends.p75,
-            ends.p95,
+            p05, p25, p50, p75, p95,
             information_bits=bits,
             nodes_bits=by_nodes,
             speed_bits=told,
             told_by=self.told_by if told >= by_nodes else "nodes",
             identified=bits >= IDENTIFIED_BITS,
             given=asked != (0.0, np.inf) or nodes_given,
-        )
+        )  # fmt: skip
 
     @property
     def weights_probability(self) -> Shares:

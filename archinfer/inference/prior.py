@@ -10,23 +10,28 @@ parameters of a layer in units of hidden_size^2:
     log V                       normal, linear in log N: rows of embedding and head
     tied                        of a chance whose log-odds are linear in log N
 
+Two of three shapes of the catalogue are mixtures. Of a service that was observed at a known date
+the log-odds of a mixture are linear in the year, as among announced models (`ShapePrior.at`).
+
 The larger a mixture, the smaller the part of it that is active. L / A^(1/3) is what a model of
 fixed proportions keeps at every size (A = c L d^2 with d in proportion to L); a deep model is
 narrow for its size. The scale of each law is the sample's standard deviation (DEPTH_SCALE of it for
-depth), with the uncertainty of the mean or the line. Sparsity comes from the announced sizes of
-open models (`announced`), everything else from the shipped catalogue (one entry for each distinct
-shape, `fit_prior`; the tests compute the numbers again). Of several laws these predict each maker's
-models best from all others' (`benchmarks/prior_likelihood.py`).
+depth), with the uncertainty of the mean or the line. Sparsity and the trend with the year come from
+the announced sizes of open models (`announced`), everything else from the shipped catalogue (one
+entry for each distinct shape, `fit_prior`; the tests compute the numbers again). Of several laws
+these predict each maker's models best from all others' (`benchmarks/prior_likelihood.py`).
 """
 
 from __future__ import annotations
 
 import csv
+import datetime
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
+from typing import TypeVar
 
 import numpy as np
 
@@ -45,6 +50,11 @@ each maker's depths best from all others'."""
 
 LARGE_PARAMS = 200e9
 """Total parameters above which a model counts as large."""
+
+_YEAR = 2025.0
+_SERVED_PARAMS = 10e9
+"""Total parameters from which on announced models tell the trend of mixtures: smaller ones are
+dense at all times, and few of the catalogue are smaller."""
 
 _SPARSE = 1.05
 """Total over active parameters above which a model counts as mixture-of-experts."""
@@ -125,24 +135,64 @@ class Announced:
     maker: str
     total_params: float
     active_params: float
+    year: float
+    """Of the release."""
+
+    @property
+    def moe(self) -> bool:
+        """Whether it has experts that a token does not use."""
+        return self.total_params > _SPARSE * self.active_params
 
     def same(self, total_params: float, active_params: float) -> bool:
         """Whether it may be the model of these sizes: each within 10 %."""
         ratios = self.total_params / total_params, self.active_params / active_params
         return all(abs(math.log(ratio)) < 0.1 for ratio in ratios)
 
+    def again(self, other: Announced) -> bool:
+        """Whether it may be an earlier model of the same maker."""
+        return self.maker == other.maker and self.same(other.total_params, other.active_params)
+
+
+def year_of(date: str) -> float:
+    """The middle of 2025, 2025-07 or 2025-07-31, in years; ValueError where it is none."""
+    year, month, day = (int(part) for part in (date + "-00-00").split("-")[:3])
+    start = datetime.date(year, month or 7, day or (15 if month else 1))
+    return year + (start.timetuple().tm_yday - 0.5) / 365.25
+
 
 @cache
 def announced() -> tuple[Announced, ...]:
-    """Mixtures of experts of `archinfer/data/announced_models.csv`, one of each size."""
+    """The models of `archinfer/data/announced_models.csv`, by release."""
     text = (resources.files("archinfer") / "data" / "announced_models.csv").read_text("utf-8")
-    lines = (line for line in text.splitlines() if not line.startswith("#"))
-    kept: list[Announced] = []
-    for row in csv.DictReader(lines):
-        total, active = 1e9 * float(row["total_billions"]), 1e9 * float(row["active_billions"])
-        if total > _SPARSE * active and not any(k.same(total, active) for k in kept):
-            kept.append(Announced(row["name"], row["maker"], total, active))
-    return tuple(kept)
+    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    return tuple(
+        Announced(
+            row["name"],
+            row["maker"],
+            1e9 * float(row["total_billions"]),
+            1e9 * float(row["active_billions"]),
+            year_of(row["release_date"]),
+        )
+        for row in rows
+    )
+
+
+Model = TypeVar("Model")
+
+
+def _first(models: Iterable[Model], same: Callable[[Model, Model], bool]) -> list[Model]:
+    """Those that are not the same as one before."""
+    kept: list[Model] = []
+    for m in models:
+        if not any(same(m, k) for k in kept):
+            kept.append(m)
+    return kept
+
+
+def mixtures(models: Iterable[Announced]) -> list[Announced]:
+    """Mixtures of experts, one of each size, the first."""
+    sparse = (m for m in models if m.moe)
+    return _first(sparse, lambda m, k: k.same(m.total_params, m.active_params))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +226,19 @@ class ShapePrior:
     """log V on log N, normal."""
     tied: Logistic
     """Whether the head is the embedding, on log N."""
+    mixture: Logistic
+    """Whether it is a mixture of experts, on the year."""
 
     @property
     def classes(self) -> tuple[ClassPrior, ClassPrior]:
         """Dense and mixture-of-experts, in the order of a 0/1 flag."""
         return self.dense, self.moe
+
+    def at(self, year: float) -> ShapePrior:
+        """The prior over models of a service that was observed in a year."""
+        moe = float(self.mixture.predict(np.array([year - _YEAR]))[0])
+        dense = replace(self.dense, share=1.0 - moe)
+        return replace(self, dense=dense, moe=replace(self.moe, share=moe))
 
 
 def same_shape(a: Features, b: Features) -> bool:
@@ -197,11 +255,7 @@ def same_shape(a: Features, b: Features) -> bool:
 
 def distinct(models: Iterable[Features]) -> list[Features]:
     """One of each shape, the first."""
-    kept: list[Features] = []
-    for m in models:
-        if not any(same_shape(m, k) for k in kept):
-            kept.append(m)
-    return kept
+    return _first(models, same_shape)
 
 
 def catalogue_features() -> list[Features]:
@@ -241,8 +295,10 @@ def fit_prior(models: Iterable[Features], sizes: Sequence[Announced] | None = No
 
     Args:
         models: what all but sparsity is fitted to.
-        sizes: what sparsity is fitted to; None: `announced`.
+        sizes: what sparsity and the trend with the year are fitted to; None: `announced`.
     """
+    sizes = announced() if sizes is None else sizes
+    served = _first((m for m in sizes if m.total_params >= _SERVED_PARAMS), Announced.again)
     kept = distinct(models)
     dense = [m for m in kept if not m.moe]
     moe = [m for m in kept if m.moe]
@@ -251,10 +307,14 @@ def fit_prior(models: Iterable[Features], sizes: Sequence[Announced] | None = No
     log_total = np.log([m.total_params for m in kept])
     return ShapePrior(
         dense=_fit_class(dense, len(dense) / len(kept)),
-        moe=_fit_class(moe, len(moe) / len(kept), announced() if sizes is None else sizes),
+        moe=_fit_class(moe, len(moe) / len(kept), mixtures(sizes)),
         attention=tuple((k, (kinds.count(k) + 1) / total) for k in ATTENTION_KINDS),
         vocabulary=Regression.fit(np.log([m.vocabulary for m in kept]), log_total),
         tied=Logistic.fit(np.array([m.tied for m in kept], dtype=float), log_total),
+        mixture=Logistic.fit(
+            np.array([m.moe for m in served], dtype=float),
+            np.array([m.year for m in served]) - _YEAR,
+        ),
     )
 
 
@@ -298,6 +358,10 @@ CATALOGUE_PRIOR = ShapePrior(
     tied=Logistic(
         coefficients=(13.0911663, -0.597626957),
         covariance=((48.4978739, -1.97014188), (-1.97014188, 0.0803222677)),
+    ),
+    mixture=Logistic(
+        coefficients=(-0.152327372, 1.04581018),
+        covariance=((0.0573099821, -0.0367723064), (-0.0367723064, 0.0843180803)),
     ),
 )
 """`fit_prior` of the shipped catalogue."""
