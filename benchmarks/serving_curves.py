@@ -1,6 +1,6 @@
 """Predicted against measured curves of serving engines: tokens/s of a user over those of a GPU.
 
-    python benchmarks/serving_curves.py
+    python benchmarks/serving_curves.py [--write]
 
 A curve is one model on one machine in one format at one pair of lengths under one engine, over all
 mappings and numbers of users in `archinfer/data/serving.csv`; those with at least five numbers of
@@ -11,13 +11,21 @@ measured ladder.
 
 The shipped constants were fitted to the same rows (`benchmarks/gpu_constants.py` leaves models
 out), so this says how well the form of the law holds, not how well it carries over.
+
+Where two engines ran the same configurations, their own curves are held against each other: a
+prediction that does not know the engine can be no nearer to both than half of that.
+`--write` puts the figures into docs/validation.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+import sys
+import time
+from collections.abc import Iterable, Sequence
 
 import numpy as np
+import page
 
 from archinfer.fitting.pooled import compared
 from archinfer.fitting.serving import Compared, rows
@@ -91,12 +99,36 @@ def errors(found: dict[tuple[str, ...], list[Compared]]) -> dict[tuple[str, ...]
     return {key: float(np.log(area(own, True) / area(own, False))) for key, own in found.items()}
 
 
+def of_engines(
+    every: Iterable[Compared],
+) -> tuple[list[float], list[float]]:
+    """Logarithm of one engine's time, and of the area of its curve, over another's on the same
+    configurations; every pair once."""
+    times: dict[tuple[object, ...], dict[tuple[object, ...], Compared]] = {}
+    for c in every:
+        r = c.row
+        curve = r.model, r.profile, r.weights, r.prompt_tokens, r.output_tokens
+        place = r.nodes, r.attention_replicas, r.whole_experts, r.concurrency
+        times.setdefault((*curve, r.engine), {})[place] = c
+    pairs, areas = [], []
+    for (a, one), (b, other) in itertools.combinations(times.items(), 2):
+        both = sorted(set(one) & set(other), key=str)
+        if a[:-1] != b[:-1] or not both:
+            continue
+        pairs += [float(np.log(one[x].row.per_token_s / other[x].row.per_token_s)) for x in both]
+        if len({x[-1] for x in both}) >= USERS_LEAST:
+            found = [hypervolume(point(own[x], False) for x in both) for own in (one, other)]
+            areas.append(float(np.log(found[0] / found[1])))
+    return pairs, areas
+
+
 def said(name: str, found: Iterable[float]) -> str:
     """Medians of the errors of some curves."""
     off = np.abs(list(found))
+    middle, near = np.median(np.expm1(off)), np.mean(off <= np.log(1.2))
     return (
-        f"{name}: median error of the area {100 * np.median(np.expm1(off)):.1f} %, within 20 % in "
-        f"{100 * np.mean(off <= np.log(1.2)):.0f} % of {len(off)} curves"
+        f"- {name}: median error of the area {100 * middle:.1f} %, within 20 % in "
+        f"{100 * near:.0f} % of {len(off)} curves"
     )
 
 
@@ -108,19 +140,41 @@ def levels(found: dict[tuple[str, ...], float]) -> dict[tuple[str, ...], float]:
     return {key: float(np.median(own)) for key, own in groups.items()}
 
 
+def median(logs: Sequence[float]) -> str:
+    """Median factor of the larger over the smaller."""
+    return f"{np.exp(np.median(np.abs(logs))):.2f}"
+
+
 def main() -> None:
     """Print the level of each engine with each model, and the medians."""
+    began = time.process_time()
     every = compared(rows())
     by_engine = curves(every, engines=True)
     apart = errors(by_engine)
     level = levels(apart)
     for key, error in sorted(level.items()):
         print(f"{' '.join(key):50s} area {np.exp(error):4.2f} times the measured one")
-    print(said("best of all engines", errors(curves(every, engines=False)).values()))
-    print(said("engines apart", apart.values()))
-    print(said("the same but for that level", (e - level[k[:4]] for k, e in apart.items())))
+    pairs, areas = of_engines(every)
     steps = np.abs([step for own in by_engine.values() for step in best_batches(own)])
-    print(f"best batch within one step in {100 * np.mean(steps <= 1):.0f} % of {len(steps)} cases")
+    lines = [
+        said("best of all engines", errors(curves(every, engines=False)).values()),
+        said("engines apart", apart.values()),
+        said("the same but for the level of engine, model and machine",
+             (e - level[k[:4]] for k, e in apart.items())),
+        f"- best batch within one step in {100 * np.mean(steps <= 1):.0f} % of {len(steps)} cases",
+        f"- two engines on one configuration: {median(pairs)} between their times in the median "
+        f"({len(pairs)} pairs), {median(areas)} between the areas of their curves ({len(areas)} "
+        f"pairs; the nearest to both is {median([a / 2.0 for a in areas])} from each)",
+    ]  # fmt: skip
+    print("\n".join(lines))
+    if "--write" in sys.argv[1:]:
+        seconds = time.process_time() - began
+        page.write(
+            "serving_curves",
+            "python benchmarks/serving_curves.py --write",
+            seconds,
+            "\n".join(lines),
+        )
 
 
 if __name__ == "__main__":
