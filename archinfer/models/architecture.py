@@ -18,13 +18,13 @@ Conventions of the counts:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import gcd
+from math import gcd, inf
 
 from archinfer.errors import InputError, printable
-from archinfer.models.caches import CacheFigures
 from archinfer.models.formats import weight_format
 from archinfer.models.layers import LayerBlock, MoE, Piece
 from archinfer.models.layers.pieces import (
@@ -36,7 +36,7 @@ from archinfer.models.layers.pieces import (
     need,
     size_within,
 )
-from archinfer.models.shape import ModelShape
+from archinfer.models.shape import Cache, ModelShape
 from archinfer.models.storage import Bits, Storage, chosen_bits, layer_group, mean_bits
 
 MAX_COUNT = 2**53
@@ -63,7 +63,7 @@ class ParameterCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Architecture(CacheFigures):
+class Architecture:
     """A decoder-only language model.
 
     Attributes:
@@ -128,6 +128,10 @@ class Architecture(CacheFigures):
         return self.vocab_size * self.hidden_size
 
     @property
+    def _shares_table(self) -> bool:
+        return self.tied and self.has_head
+
+    @property
     def _head(self) -> int:
         """Parameters of the head's matrix, stored or shared."""
         rows = self.vocab_size if self.head_rows is None else self.head_rows
@@ -147,26 +151,23 @@ class Architecture(CacheFigures):
 
         active = total - sum over MoE layers (1 - k/E) * routed - unread table rows.
         """
-        counts: dict[str, int] = {}
-        for piece in self._outside_pieces():
-            counts[piece.component] = counts.get(piece.component, 0) + piece.count
+        counts: dict[str, int] = defaultdict(int)
+        for number, piece, _ in self._stored_pieces():
+            counts[piece.component] += number * piece.count
         unused = Fraction(self.unread)
         for block in self.blocks:
-            for piece in block.pieces(self.hidden_size):
-                counts[piece.component] = counts.get(piece.component, 0) + block.count * piece.count
             for ff in block.feed_forwards:
                 if isinstance(ff, MoE):
                     routed = block.count * ff.routed_params(self.hidden_size)
                     unused += routed * (1 - ff.experts_per_token / ff.experts)
         total = sum(counts.values())
         active = round(total - unused)  # only zero experts can leave a fraction
-        head = counts.get("lm_head", 0)
+        head = counts["lm_head"]
         return ParameterCount(
             total=total,
             active=active,
-            by_component={c: counts[c] for c in COMPONENTS if counts.get(c)},
-            active_without_input_embedding=active
-            - (0 if self.tied and self.has_head else self._embedding),
+            by_component={c: counts[c] for c in COMPONENTS if counts[c]},
+            active_without_input_embedding=active - self._embedding * (not self._shares_table),
             active_without_embedding_and_head=active - self._embedding - head,
         )
 
@@ -247,18 +248,19 @@ class Architecture(CacheFigures):
             UnknownNameError: no such format.
         """
         bits = None if weights is None else self.bits(weights)
-        outside = (None, None, None) if bits is None else self._outside_bits(bits)
+        tables, others = self._outside_groups()
+        head = "embedding" if self._shares_table else "lm_head"
         return ModelShape(
             groups=tuple(layer_group(b, self.hidden_size, bits) for b in self.blocks),
             hidden_size=float(self.hidden_size),
-            lookup_params=float(self._lookup_params()),
+            lookup_params=float(sum(p.count for p in tables)),
             head_params=float(self._head),
-            tied=self.tied and self.has_head,
-            extra_params=float(self._extra_params()),
+            tied=self._shares_table,
+            extra_params=float(sum(p.count for p in others)),
             inactive_params=float(self.unread),
-            lookup_bits=outside[0],
-            head_bits=outside[1],
-            extra_bits=outside[2],
+            lookup_bits=mean_bits(tables, None, bits),
+            head_bits=None if bits is None else bits.by_component[head],
+            extra_bits=mean_bits(others, None, bits),
             heads=self.heads,
             name=self.name,
         )
@@ -277,29 +279,15 @@ class Architecture(CacheFigures):
         blocks = tuple(replace(b, stored=()) for b in self.blocks)
         return replace(self, blocks=blocks, stored=stored).shape(weights)
 
-    def _outside_bits(self, bits: Bits) -> tuple[float | None, float, float | None]:
-        """Mean bits of the tables, of the head's matrix, of what else lies outside the layers."""
+    def _outside_groups(self) -> tuple[list[Piece], list[Piece]]:
+        """Tables that rows are looked up in, and what else is outside the layers but the head."""
         tables: list[Piece] = []
         others: list[Piece] = []
         for piece in self._outside_pieces():
             if piece.component != "lm_head" or piece.vector:
                 looked_up = piece.component in OUTSIDE_COMPONENTS and not piece.vector
                 (tables if looked_up else others).append(piece)
-        head = "embedding" if self.tied and self.has_head else "lm_head"
-        return (
-            mean_bits(tables, None, bits),
-            bits.by_component[head],
-            mean_bits(others, None, bits),
-        )
-
-    def _lookup_params(self) -> int:
-        tables = sum(p.count for p in self.outside if p.component in OUTSIDE_COMPONENTS)
-        return self._embedding + tables
-
-    def _extra_params(self) -> int:
-        plain = sum(p.count for p in self.outside if p.component not in OUTSIDE_COMPONENTS)
-        bias = self.vocab_size if self.head_bias else 0
-        return plain + bias + self.final_norm_vectors * self.hidden_size
+        return tables, others
 
     def _stored_pieces(self) -> Iterator[tuple[int, Piece, LayerBlock | None]]:
         """Every kind of parameter: how often it is there, what it is, the layer it is of."""
@@ -329,3 +317,36 @@ class Architecture(CacheFigures):
     def weight_bytes(self, format_name: str | None = None) -> float:
         """Bytes of all weights in a format (None: the one they come in), scales included."""
         return sum(self.weight_bytes_by_component(format_name).values())
+
+    # What a sequence keeps
+
+    def _caches(self) -> list[tuple[int, Cache]]:
+        return [(b.count, c) for b in self.blocks for c in b.caches()]
+
+    def kv_bytes_per_token(self, bits: float = 16) -> float:
+        """Bytes one token adds while the context is shorter than every window."""
+        return _cached_bytes(self._caches(), bits)
+
+    def kv_bytes_per_token_past_windows(self, bits: float = 16) -> float:
+        """Bytes one token adds once every window is full: the layers that keep growing."""
+        return _cached_bytes(((n, c) for n, c in self._caches() if c.window_tokens == inf), bits)
+
+    def kv_window_bytes_max(self, bits: float = 16) -> float:
+        """Most bytes that the windowed layers hold for one sequence."""
+        windowed = [(n, c) for n, c in self._caches() if c.window_tokens != inf]
+        return _cached_bytes(((n * int(float(c.window_tokens)), c) for n, c in windowed), bits)
+
+    def state_bytes(self) -> int:
+        """Recurrent (32-bit) and convolution (16-bit) state of one sequence, at any context."""
+        return sum(b.count * b.state_bytes() for b in self.blocks)
+
+    def indexer_bytes_per_token(self, bits: float = 16) -> float:
+        """Bytes of indexer keys one token adds; not in the KV figures."""
+        keys = ((b.count, c) for b in self.blocks for c in b.indexer_caches())
+        return _cached_bytes(keys, bits)
+
+
+def _cached_bytes(caches: Iterable[tuple[int, Cache]], bits: float) -> float:
+    """Bytes of a number of tokens in caches of each kind."""
+    values = (count * Fraction(float(c.values_per_token)) for count, c in caches)
+    return float(sum(values, start=Fraction(0)) * Fraction(bits) / 8)

@@ -129,10 +129,10 @@ def _from_config_file(path: Path, source: str, shards: list[Path] | None = None)
         data = _from_params(data, path)
     side = path.with_name(SIDECAR)
     said: list[str] = []
-    own = ("quantization_config", "quantization")
     inner = data.get("text_config")
-    text: Mapping[str, Any] = inner if isinstance(inner, Mapping) else {}
-    if side.is_file() and not any(data.get(n) or text.get(n) for n in own):
+    parts = [data, inner if isinstance(inner, Mapping) else {}]
+    own = any(part.get(n) for part in parts for n in ("quantization_config", "quantization"))
+    if side.is_file() and not own:
         section = read_json_object(str(side)).get("quantization")
         if not isinstance(section, Mapping):
             raise FileError(side, "has no key quantization with a mapping")
@@ -252,27 +252,18 @@ _PARAMS_HARMLESS = ("norm_eps", "rope_theta", "use_scaled_rope", "max_batch_size
                     "vision_encoder", "use_biases", "quantization")  # fmt: skip
 
 
-def _is_adapter(data: Mapping[str, Any]) -> bool:
-    return "peft_type" in data
-
-
-def _is_sidecar(data: Mapping[str, Any]) -> bool:
-    return isinstance(data.get("quantization"), Mapping) and "producer" in data and len(data) <= 3
-
-
-def _is_tokenizer(data: Mapping[str, Any]) -> bool:
-    return "model_type" not in data and ("added_tokens_decoder" in data or "chat_template" in data)
-
-
-def _is_index(data: Mapping[str, Any]) -> bool:
-    return isinstance(data.get("weight_map"), Mapping)
-
+_TOKENIZER = {"added_tokens_decoder", "chat_template"}
 
 _OTHERS: tuple[tuple[Callable[[Mapping[str, Any]], bool], str], ...] = (
-    (_is_adapter, "is an adapter (PEFT), which adds to a model and is none; expected the "
-                  "config.json of the model it was made for"),
-    (_is_sidecar, "says how weights are quantised, not what the model is; expected the "
-                  "config.json beside it"),
-    (_is_tokenizer, "is a tokenizer's configuration; expected the model's config.json"),
-    (_is_index, "is an index of weights; expected the config.json beside it"),
+    (lambda data: "peft_type" in data,
+     "is an adapter (PEFT), which adds to a model and is none; expected the config.json of the "
+     "model it was made for"),
+    (lambda data: isinstance(data.get("quantization"), Mapping) and "model_type" not in data
+     and {*data} <= {"quantization", "producer"},
+     "says how weights are quantised, not what the model is; expected the config.json beside it"),
+    (lambda data: "model_type" not in data and not {*data}.isdisjoint(_TOKENIZER),
+     "is a tokenizer's configuration; expected the model's config.json"),
+    (lambda data: isinstance(data.get("weight_map"), Mapping),
+     "is an index of weights; expected the config.json beside it"),
 )  # fmt: skip
+"""Files that are no model: how each is told, and what it is."""

@@ -196,6 +196,15 @@ class ConfigKeys:
             and may_be_size(name)
         ]
 
+    def check_leftovers(self, reader: str) -> None:
+        """Refuse a key that looks like a size and that the code which reads this ignores."""
+        names = self.leftovers()
+        if names:
+            shown = ", ".join(f"{n} = {str(self.data[n])[:30]}" for n in names[:4])
+            raise self.refuse(
+                f"key {shown} may change the size, and {reader} is not known to use it"
+            )
+
 
 def json_kind(value: Any) -> str:
     """What a value is, in words of JSON."""

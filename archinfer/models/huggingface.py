@@ -20,6 +20,8 @@ from archinfer.models.tables import is_unlike, not_a_decoder, unused_keys
 
 _TEXT_SECTIONS = ("text_config", "llm_config", "language_config", "thinker_config")
 
+_CONTEXT = ("max_position_embeddings", "model_max_length", "max_seq_len")
+
 _NAME_MOST = 100
 """Characters of a `model_type` up to which the nearest known ones are looked for."""
 
@@ -99,8 +101,8 @@ def _assume(keys: ConfigKeys) -> Reading:
     close = closest(name, others, 3) if len(name) <= _NAME_MOST else ()
     hint = f" (did you mean {either(close)}?)" if close else ""
     unknown = f"model_type {shorten(name)} is not known{hint}" if name else "no model_type is given"
-    needed = (("hidden_size",), ("num_hidden_layers",), ("vocab_size",), ("num_attention_heads",))
-    missing = [alternatives[0] for alternatives in needed if not keys.has(*alternatives)]
+    needed = ("hidden_size", "num_hidden_layers", "vocab_size", "num_attention_heads")
+    missing = [key for key in needed if not keys.has(key)]
     known = f"archinfer models families has all {len(others)}"
     other = not_a_decoder(name)
     if other or keys.data.get("is_encoder_decoder"):
@@ -116,15 +118,6 @@ def _assume(keys: ConfigKeys) -> Reading:
         raise keys.refuse(f"{unknown} and key {missing[0]} is missing ({known})")
     keys.warnings.append(f"{unknown}; counted by its generic keys")
     return generic(keys)
-
-
-def _check_leftovers(keys: ConfigKeys, family: str) -> None:
-    names = keys.leftovers()
-    if names:
-        shown = ", ".join(f"{n} = {str(keys.data[n])[:30]}" for n in names[:4])
-        raise keys.refuse(
-            f"key {shown} may change the size, and model_type {family!r} is not known to use it"
-        )
 
 
 def from_config(config: Mapping[str, Any], source: str = "config") -> Architecture:
@@ -155,7 +148,7 @@ def from_config(config: Mapping[str, Any], source: str = "config") -> Architectu
         name = keys.text("model_type") or family or "unknown"
         recipe = read_recipe(keys)
         keys.ignore("max_position_embeddings", "num_nextn_predict_layers", *unused_keys(name))
-        _check_leftovers(keys, name)
+        keys.check_leftovers(f"model_type {name!r}")
         return _architecture(keys, reading, name, source, recipe, notes)
     except InputError as error:
         message = str(error)
@@ -176,14 +169,8 @@ def _emitted_name(config: Mapping[str, Any]) -> str:
 def _architecture(
     keys: ConfigKeys, reading: Reading, family: str, source: str, recipe: Recipe, notes: list[str]
 ) -> Architecture:
-    context = next(
-        (
-            keys.data[n]
-            for n in ("max_position_embeddings", "model_max_length", "max_seq_len")
-            if isinstance(keys.data.get(n), int)
-        ),
-        None,
-    )
+    stated = (keys.data.get(name) for name in _CONTEXT)
+    context = next((tokens for tokens in stated if isinstance(tokens, int)), None)
     if reading.mtp_layers:
         notes = [*notes, f"{reading.mtp_layers} multi-token-prediction layer(s) are not counted"]
     outside = {"embedding", "lm_head", *(p.component for p in reading.outside)}

@@ -165,10 +165,12 @@ def _by_format(sizes: Mapping[tuple[str, str], int]) -> dict[str, int]:
     return total
 
 
-def mean_bits(pieces: Sequence[Piece], block: LayerBlock | None, bits: Bits) -> float | None:
+def mean_bits(pieces: Sequence[Piece], block: LayerBlock | None, bits: Bits | None) -> float | None:
     """Mean bits of one parameter over `pieces` of a layer; None where there are none."""
     count = sum(p.count for p in pieces)
-    return sum(p.count * bits.of(p, block) for p in pieces) / count if count else None
+    if bits is None or not count:
+        return None
+    return sum(p.count * bits.of(p, block) for p in pieces) / count
 
 
 def layer_group(block: LayerBlock, hidden: int, bits: Bits | None) -> LayerGroup:
@@ -197,6 +199,6 @@ def layer_group(block: LayerBlock, hidden: int, bits: Bits | None) -> LayerGroup
         expert_matrices=()
         if moe is None
         else tuple(p.count / moe.experts for p in routed if not p.vector),
-        shared_bits=None if own is None else mean_bits(shared, block, own),
-        routed_bits=None if own is None else mean_bits(routed, block, own),
+        shared_bits=mean_bits(shared, block, own),
+        routed_bits=mean_bits(routed, block, own),
     )

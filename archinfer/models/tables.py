@@ -25,22 +25,37 @@ def _of_classes(name: str) -> Any:
 
 @cache
 def harmless_keys() -> frozenset[str]:
-    """Keys of generation, tokens and training that the library writes into every config."""
-    return frozenset(_of_classes("harmless"))
+    """Keys that change no count of any class that has them, nor of the catalogue's models."""
+    return frozenset(_of_classes("harmless")) | frozenset(_of_classes("released"))
 
 
 @cache
-def _words(name: str) -> re.Pattern[str]:
-    """Words by which makers name what changes a size (`size`), or how a model computes, trains or
-    is served (`harmless`), or a size whatever else stands in the key (`always_size`)."""
+def harmless_words() -> frozenset[str]:
+    """Words of such keys, and of no key that changes a count."""
+    return frozenset(_of_classes("harmless_words"))
+
+
+@cache
+def _named(name: str) -> re.Pattern[str]:
     return re.compile("|".join(table("keywords.json", name)))
 
 
+def names_a_size(word: str) -> bool:
+    """Whether makers name what changes a size by this word."""
+    return bool(_named("size").search(word))
+
+
 def may_be_size(key: str) -> bool:
-    """Whether a key of a config is named like something that changes a model's size."""
+    """Whether a key of a config is named like something that changes a model's size.
+
+    By such a word and no harmless one (of the libraries' classes, or of makers' own code), or by
+    one that is a size whatever else stands in the key.
+    """
     key = key.lower()
-    named = _words("size").search(key) and not _words("harmless").search(key)
-    return bool(named or _words("always_size").search(key))
+    if _named("always_size").search(key):
+        return True
+    told = harmless_words().intersection(re.split(r"[_\d]+", key)) or _named("makers").search(key)
+    return names_a_size(key) and not told
 
 
 def class_defaults(family: str) -> dict[str, Any]:

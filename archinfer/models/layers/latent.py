@@ -202,10 +202,6 @@ class CompressedAttention(Memoryless):
         macs = self.indexer.heads * width / self.ratio
         return (Cache(width / self.ratio, macs_per_token=macs, shards=1.0),)
 
-    def state_bytes(self) -> int:
-        """The entry under construction is small and left out."""
-        return 0
-
     @property
     def steps(self) -> tuple[str, ...]:
         """Dependent all-reduces, the branch's own norm not included."""

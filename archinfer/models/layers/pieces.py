@@ -134,9 +134,14 @@ class Memoryless(Sized):
         indexer = getattr(self, "indexer", None)
         return () if indexer is None else tuple(indexer.caches())
 
+    def state(self) -> tuple[int, int]:
+        """Numbers of a sequence's recurrent state, and of inputs that a convolution keeps."""
+        return 0, 0
+
     def state_bytes(self) -> int:
-        """Recurrent and convolution state of a sequence: none."""
-        return 0
+        """Recurrent and convolution state of a sequence."""
+        recurrent, inputs = self.state()
+        return recurrent * STATE_BYTES + inputs * CONV_STATE_BYTES
 
     @property
     def state_shards(self) -> float:

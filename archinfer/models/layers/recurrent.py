@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from archinfer.models.layers.pieces import CONV_STATE_BYTES, STATE_BYTES, Memoryless, Piece
+from archinfer.models.layers.pieces import Memoryless, Piece
 
 _DELTA_STEPS = ("input projection", "q/k norm", "state times key", "state times query",
                 "gated norm", "output projection")  # fmt: skip
@@ -48,10 +48,10 @@ class GatedDelta(Memoryless):
         yield Piece("ssm", self.conv * self._channels, vector=True)
         yield Piece("ssm", 2 * self.value_heads + self.value_dim, vector=True)
 
-    def state_bytes(self) -> int:
+    def state(self) -> tuple[int, int]:
         """key_dim x value_dim per value head, and the last conv - 1 inputs."""
         recurrent = self.value_heads * self.key_dim * self.value_dim
-        return recurrent * STATE_BYTES + self._channels * (self.conv - 1) * CONV_STATE_BYTES
+        return recurrent, self._channels * (self.conv - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +87,10 @@ class KimiDelta(Memoryless):
         yield Piece("ssm", 3 * self.conv * wide, vector=True)
         yield Piece("ssm", self.heads + wide + self.head_dim, vector=True)
 
-    def state_bytes(self) -> int:
+    def state(self) -> tuple[int, int]:
         """head_dim squared per head, and the last conv - 1 inputs of q, k and v."""
         wide = self.heads * self.head_dim
-        recurrent = wide * self.head_dim * STATE_BYTES
-        return recurrent + 3 * wide * (self.conv - 1) * CONV_STATE_BYTES
+        return wide * self.head_dim, 3 * wide * (self.conv - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +117,9 @@ class Lightning(Memoryless):
         yield Piece("attention", hidden * wide, module="self_attn.out_proj")
         yield Piece("norm", wide, vector=True)
 
-    def state_bytes(self) -> int:
+    def state(self) -> tuple[int, int]:
         """head_dim squared per head."""
-        return self.heads * self.head_dim**2 * STATE_BYTES
+        return self.heads * self.head_dim**2, 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ class Mamba1(Memoryless):
 
     Attributes:
         inner: channels (`expand` times hidden_size).
-        state: state numbers per channel.
+        states: state numbers per channel.
         conv: taps of the causal convolution.
         dt_rank: rank of the time-step projection.
         conv_bias, proj_bias: biases.
@@ -137,7 +136,7 @@ class Mamba1(Memoryless):
     """
 
     inner: int
-    state: int
+    states: int
     conv: int
     dt_rank: int
     conv_bias: bool = True
@@ -145,39 +144,33 @@ class Mamba1(Memoryless):
     inner_norms: bool = False
 
     TITLE = "mamba"
-    KIND = "Mamba-1 state {0.state}"
+    KIND = "Mamba-1 state {0.states}"
     SPLIT = "inner"
 
     def pieces(self, hidden: int) -> Iterator[Piece]:
         """In-, x-, dt- and out-projection, convolution, A, D, inner norms."""
         yield Piece("ssm", 2 * hidden * self.inner, module="mamba.in_proj")
-        mixed = self.dt_rank + 2 * self.state
+        mixed = self.dt_rank + 2 * self.states
         yield Piece("ssm", self.inner * mixed, module="mamba.x_proj")
         yield Piece("ssm", self.dt_rank * self.inner, module="mamba.dt_proj")
         yield Piece("ssm", hidden * self.inner, module="mamba.out_proj")
         conv = self.inner * (self.conv + int(self.conv_bias))
-        yield Piece("ssm", conv + self.inner * (self.state + 2), vector=True)
+        yield Piece("ssm", conv + self.inner * (self.states + 2), vector=True)
         if self.proj_bias:
             yield Piece("ssm", 2 * self.inner + hidden, vector=True)
         if self.inner_norms:
-            yield Piece("ssm", self.dt_rank + 2 * self.state, vector=True)
+            yield Piece("ssm", self.dt_rank + 2 * self.states, vector=True)
 
-    def state_bytes(self) -> int:
-        """state numbers per channel, and the last conv - 1 inputs."""
-        return self.inner * (self.state * STATE_BYTES + (self.conv - 1) * CONV_STATE_BYTES)
+    def state(self) -> tuple[int, int]:
+        """Numbers per channel, and the last conv - 1 inputs."""
+        return self.inner * self.states, self.inner * (self.conv - 1)
 
     @property
     def steps(self) -> tuple[str, ...]:
         """Dependent all-reduces, the branch's own norm not included."""
         normed = ("dt, B, C norm",) if self.inner_norms else ()
-        return (
-            "input projection",
-            "x projection",
-            *normed,
-            "dt projection",
-            "state output",
-            "output projection",
-        )
+        after = ("dt projection", "state output", "output projection")
+        return ("input projection", "x projection", *normed, *after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +179,7 @@ class Mamba2(Memoryless):
 
     Attributes:
         heads, head_dim: heads and channels of each.
-        state: state numbers per channel.
+        states: state numbers per channel.
         groups: groups that share B and C.
         conv: taps of the causal convolution.
         conv_bias, proj_bias: biases.
@@ -195,7 +188,7 @@ class Mamba2(Memoryless):
 
     heads: int
     head_dim: int
-    state: int
+    states: int
     groups: int
     conv: int
     conv_bias: bool = True
@@ -203,7 +196,7 @@ class Mamba2(Memoryless):
     gated_norm: bool = True
 
     TITLE = "mamba"
-    KIND = "Mamba-2 {0.heads} heads, state {0.state}"
+    KIND = "Mamba-2 {0.heads} heads, state {0.states}"
     DIVIDES = ("groups", "heads")
     SPLIT = "heads"
 
@@ -213,7 +206,7 @@ class Mamba2(Memoryless):
 
     @property
     def _channels(self) -> int:
-        return self._inner + 2 * self.groups * self.state
+        return self._inner + 2 * self.groups * self.states
 
     def pieces(self, hidden: int) -> Iterator[Piece]:
         """In- and out-projection, convolution, A, D, time-step bias, gated norm."""
@@ -227,10 +220,9 @@ class Mamba2(Memoryless):
         if self.gated_norm:
             yield Piece("norm", self._inner, vector=True)
 
-    def state_bytes(self) -> int:
-        """state numbers per channel, and the last conv - 1 inputs."""
-        recurrent = self._inner * self.state * STATE_BYTES
-        return recurrent + self._channels * (self.conv - 1) * CONV_STATE_BYTES
+    def state(self) -> tuple[int, int]:
+        """Numbers per channel, and the last conv - 1 inputs."""
+        return self._inner * self.states, self._channels * (self.conv - 1)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -266,9 +258,9 @@ class ShortConv(Memoryless):
         if self.bias:
             yield Piece("ssm", 4 * self.width + hidden, vector=True)
 
-    def state_bytes(self) -> int:
+    def state(self) -> tuple[int, int]:
         """The last taps - 1 inputs."""
-        return self.width * (self.taps - 1) * CONV_STATE_BYTES
+        return 0, self.width * (self.taps - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +290,6 @@ class RecurrentUnit(Memoryless):
         yield Piece("ssm", 2 * self.width * self.width // self.blocks)
         yield Piece("ssm", (self.conv + 1 + 5) * self.width + hidden, vector=True)
 
-    def state_bytes(self) -> int:
+    def state(self) -> tuple[int, int]:
         """One number a channel, and the last conv - 1 inputs."""
-        return self.width * (STATE_BYTES + (self.conv - 1) * CONV_STATE_BYTES)
+        return self.width, self.width * (self.conv - 1)

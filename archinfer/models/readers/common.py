@@ -275,11 +275,3 @@ def reader(
         return parse(keys, style)
 
     return read
-
-
-def refuse_leftovers(keys: ConfigKeys) -> None:
-    """Every key that looks like a size is used or refused by name."""
-    names = keys.leftovers()
-    if names:
-        shown = ", ".join(f"{n} = {str(keys.data[n])[:30]}" for n in names[:4])
-        raise keys.refuse(f"unknown size key {shown}: it may change the count, so nothing is said")

@@ -224,7 +224,7 @@ def read_step3p5(d: Decoder) -> Reading:
             kv_heads=other.integer("num_attention_groups", default=attention.kv_heads),
             head_dim=other.integer("head_dim", default=attention.head_dim),
         )
-        common.refuse_leftovers(other)
+        other.check_leftovers("this family")
     elif keys.has("num_sliding_attention_heads"):
         narrow = replace(attention, heads=keys.integer("num_sliding_attention_heads"))
     windows = read_windows(keys, d.layers, d.style)

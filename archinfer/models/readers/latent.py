@@ -209,7 +209,7 @@ def _delta_layers(keys: ConfigKeys, layers: int) -> tuple[list[str], part.KimiDe
         linear.integer("short_conv_kernel_size"),
         linear.flag("use_full_rank_gate"),
     )
-    common.refuse_leftovers(linear)
+    linear.check_leftovers("this family")
     return ["full_attention" if i in full else "" for i in range(1, layers + 1)], kda
 
 

@@ -69,8 +69,8 @@ def read_dbrx(d: Decoder) -> Reading:
     moe = part.MoE(
         ffn.integer("moe_num_experts"), ffn.integer("moe_top_k"), ffn.integer("ffn_hidden_size")
     )
-    common.refuse_leftovers(attn)
-    common.refuse_leftovers(ffn)
+    attn.check_leftovers("this family")
+    ffn.check_leftovers("this family")
     return d.reading(d.blocks(attention, moe))
 
 
