@@ -87,12 +87,16 @@ class NearModel(Record):
 class Claim(Record):
     """A claim put to the test."""
 
+    KEYS = ("all", "parts", "needs", "nearest")
+
     all: Part
     parts: tuple[Part, ...]
     needs: Needs | None
     """null where no draw agrees with the whole claim"""
     nearest: tuple[NearModel, ...]
     """real models, nearest first"""
+    law: bool = False
+    """whether the probabilities take the profile's law of speculation"""
 
 
 def limits_of(claimed: Mapping[str, Range]) -> dict[str, Range]:
@@ -125,7 +129,8 @@ def examine(
     if whole.refuted_by == "nothing":
         least = min(alone, key=lambda part: part.probability)
         whole = replace(whole, refuted_by=least.refuted_by)
-    return Claim(whole, tuple(alone), _needs(posterior, limits), _nearest(limits))
+    needs, law = _needs(posterior, limits), posterior.law is not None
+    return Claim(whole, tuple(alone), needs, _nearest(limits), law)
 
 
 def _text(limits: Mapping[str, Range]) -> str:

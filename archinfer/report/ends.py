@@ -62,8 +62,13 @@ def identified_words(marginal: Marginal) -> str:
     """How wide a quantity that was not given is left, and what carries that."""
     width = marginal.p95 / marginal.p05
     carried = f"by the {marginal.told_by if marginal.identified else 'prior'}"
-    how = "pinned " if width < PINNED else "narrowed " if width < NARROWED else ""
-    return f"{how}within x {plain_number(width, 2)} {carried}"
+    return f"{pinned_word(marginal)} within x {plain_number(width, 2)} {carried}".lstrip()
+
+
+def pinned_word(marginal: Marginal) -> str:
+    """Whether a quantity is pinned, or at least narrowed."""
+    width = marginal.p95 / marginal.p05
+    return "pinned" if width < PINNED else "narrowed" if width < NARROWED else ""
 
 
 CAPTION = "Ranges are exact: each end is where the constraint beside it stops holding"

@@ -185,14 +185,6 @@ def users_text(posterior: Posterior) -> str:
     return f"{shown}; " if shown else ""
 
 
-def speculation_text(posterior: Posterior) -> str:
-    """Which accepted tokens a pass the probabilities take, beside the region's range."""
-    low, high = posterior.question.speculation
-    if posterior.law is not None:
-        return "in the region, the fitted law in the probabilities"
-    return "in the region and in the probabilities" if low < high else ""
-
-
 def tables_text(posterior: Posterior) -> str:
     """Active parameters as model cards without embedding count them, and what is outside."""
     active, rows = posterior.active_in_layers, posterior.vocabulary

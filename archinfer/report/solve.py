@@ -57,9 +57,12 @@ def headline(answer: Answer) -> str:
 def assumptions(answer: Answer) -> str:
     """What was assumed, in one paragraph."""
     q = answer.question
-    gained = gain(*q.speculation)
-    if answer.posterior is not None:
-        gained = f"{gained} {taught.speculation_text(answer.posterior)}".rstrip()
+    gained, likely = gain(*q.speculation), answer.posterior or answer.claim
+    if likely is not None and likely.law:
+        told = "probabilities" if answer.posterior is not None else "claim"
+        gained += f" in the region, the fitted law in the {told}"
+    elif likely is not None and q.speculation[0] < q.speculation[1]:
+        gained += " in the region and in the probabilities"
     drawn = " in the region, unknown in the probabilities" if answer.posterior is not None else ""
     parts = [
         f"{load(q.context_tokens, q.concurrency)}, {q.rules.text}{drawn}",

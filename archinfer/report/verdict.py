@@ -9,8 +9,9 @@ import numpy as np
 from archinfer.inference.posterior import Marginal, Posterior
 from archinfer.report import document as doc
 from archinfer.report.claim import percent
-from archinfer.report.ends import plain_name
+from archinfer.report.ends import pinned_word, plain_name
 from archinfer.solver.answer import Answer
+from archinfer.solver.designs import Design
 from archinfer.solver.drawn import given, reads, speed_spread
 from archinfer.solver.variants import Sensitivity
 from archinfer.units import plain_number
@@ -48,10 +49,17 @@ def at_most(total: float, active: float, by: tuple[str, str] = ("", "")) -> str:
 def _target(answer: Answer) -> Iterator[tuple[str, str]]:
     ends = {name: interval.high for name, interval in answer.ranges.items()}
     by = {name: plain_name(end.by) for name, end in ends.items()}
-    yield "The largest", _largest(answer)
     total, active = ends["total_params"], ends["active_params"]
-    sizes = at_most(total.value, active.value, (by["total_params"], by["active_params"]))
-    yield "At most", f"{sizes}, or {counted(ends['layers'].value, 'layer')} ({by['layers']})"
+    layers = f"{counted(ends['layers'].value, 'layer')} ({by['layers']})"
+    if total.by == "total asked" and active.by == "active asked":
+        # One size was asked about: what is left is its depth, and how easily it is served.
+        fewest = min(answer.architectures, key=lambda d: d.accepted_needed, default=answer.example)
+        yield "It fits", f"for example {_example(answer, fewest)}"
+        yield "At most", layers
+    else:
+        yield "The largest", _example(answer, answer.example)
+        sizes = at_most(total.value, active.value, (by["total_params"], by["active_params"]))
+        yield "At most", f"{sizes}, or {layers}"
     loose = [row for row in answer.sensitivity if not reads(row) and not given(row, answer)]
     if loose:
         told = [f"{SIZES[row.quantity]} (x 2: {_changed(row)})" for row in loose]
@@ -67,9 +75,8 @@ def _changed(row: Sensitivity) -> str:
     return f"{shown[1:]} {'slower' if row.elasticity < 0.0 else 'faster'}"
 
 
-def _largest(answer: Answer) -> str:
-    """The largest model that fits, its numbers belonging together."""
-    d = answer.example
+def _example(answer: Answer, d: Design | None) -> str:
+    """A design that fits, else the largest of the region, its numbers belonging together."""
     if d is not None:
         numbers = (d.total_params, d.active_params, d.architecture.layers, d.weights)
         needed = max(d.accepted_needed, 1.0)
@@ -115,8 +122,17 @@ def _observed(answer: Answer, posterior: Posterior) -> Iterator[tuple[str, str]]
     ranges = [f"{SIZES[n]} {compact(m.p05)} to {compact(m.p95)}" for n, m in sizes.items()]
     yield "With 90 %", ", ".join(ranges)
     yield "Told", _told(sizes, posterior, node)
-    factors = [f"{plain_number(m.p95 / m.p05, 2)} ({SIZES[n]})" for n, m in sizes.items()]
-    yield "How sure", f"90 % of it within a factor of {', '.join(factors)}"
+    yield "How sure", f"{_sure(sizes)}, at 90 %"
+
+
+def _sure(sizes: dict[str, Marginal]) -> str:
+    """How far each quantity is pinned, with the ratio of the ends of its interval."""
+    kinds: dict[str, list[str]] = {"pinned": [], "narrowed": [], "open": []}
+    for name, m in sizes.items():
+        kinds[pinned_word(m) or "open"].append(
+            f"{SIZES[name]} (x {plain_number(m.p95 / m.p05, 2)})"
+        )
+    return "; ".join(f"{listed(names)} {kind}" for kind, names in kinds.items() if names)
 
 
 def _told(sizes: dict[str, Marginal], posterior: Posterior, node: str) -> str:
