@@ -29,8 +29,8 @@ from archinfer.report.posterior import (
     comparison_text,
     nodes_text,
     notes,
-    nuisance_text,
     plain_or_speculated,
+    taken,
     verdicts,
 )
 from archinfer.report.solve import assumptions, document
@@ -97,9 +97,8 @@ def test_every_medium_says_all_of_it() -> None:
     compared = compare_with(posterior, shape, 900.0, weights="mxfp4")
     given = replace(given, posterior=posterior, comparisons=(compared,))
     (note,) = [n for n in notes(posterior) if "deeper than the 20 layers" in n]
-    nuisance = nuisance_text(posterior)
-    assert "Effective sample size" in nuisance
-    sentences = {assumptions(given), nuisance, bits_text(posterior), nodes_text(posterior)}
+    assert dict(taken(posterior))["effective sample size"] == f"{posterior.ess:,.0f}"
+    sentences = {assumptions(given), bits_text(posterior), nodes_text(posterior)}
     sentences |= {f"Note: {note}.", COMPARISON_TITLE, *verdicts(posterior)}
     sentences |= {*comparison_text(compared)}
     for here in (SCREEN | EXPLAIN, MARKDOWN, PAGE):

@@ -21,7 +21,6 @@ from archinfer.report.document import (
     Items,
     Later,
     Lead,
-    Pairs,
     Paragraph,
     Section,
     Span,
@@ -49,7 +48,7 @@ DOCUMENT = Document(
             "Heading",
             [
                 Items(["one | two", (Span("bold"), "; soft")], "A list", ALL, bullet="* "),
-                Pairs([("name", "value")], "note", where=ALL, headings=("a", "b")),
+                Table("", ("", ""), [("name", "value")], "lw", ALL),
                 Table(
                     "Speeds",
                     ("model", "speed", "", "what"),
@@ -88,8 +87,7 @@ def test_terminal(
         "* one | two",
         "* bold; soft",
         "",
-        "name  value",
-        "note",
+        "name value",
         "",
         "Speeds",
         "model speed what",
@@ -105,7 +103,7 @@ def test_markdown() -> None:
         "plain **strong** & <b>",
         "**A list**",
         "- one | two\n- **bold**; soft",
-        "| a | b |\n| --- | --- |\n| name | value |",
+        "|  |  |\n| --- | --- |\n| name | value |",
         "| model | speed | what |\n| --- | --- | --- |\n| a\\|b | 2.00 | words |",
     ]
 

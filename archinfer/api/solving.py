@@ -194,7 +194,7 @@ def _question(
     at = (asked["evidence"] or Evidence(())).conditions
     observed = key != "tokens_per_second"
     if asked["physics_only"] and sparsity is not None:
-        raise InputError("sparsity is a habit of design: it does not go with physics_only")
+        raise InputError("sparsity: a habit of design, which physics_only leaves out")
     profile, overrides = machine(hardware, asked["set"])
     with naming("software"):
         profile.softwares(asked["software"])

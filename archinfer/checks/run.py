@@ -150,10 +150,15 @@ class _Runner:
         return os.path.normpath(path)
 
     def _use(self, where: Location, load: Callable[[], Any]) -> Any:
-        """What `load` returns; its InputError becomes one of this file and line."""
+        """What `load` returns; its InputError becomes one of this file and line, of the key that
+        it begins with if there is one."""
         try:
             return load()
         except InputError as error:
+            name, _, said = str(error).partition(": ")
+            if (*where, name) in self.document.lines:
+                key = f"{where[-1]}.{name}" if where[-1] == "solve" else name
+                raise self.document.error((*where, name), f"key {key!r}: {said}") from None
             raise self.document.error(where, f"key {where[-1]!r}: {error}") from None
 
     def _profile(self, text: str, where: Location) -> str:

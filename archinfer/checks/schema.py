@@ -291,8 +291,9 @@ def read_check_file(path: str | os.PathLike[str]) -> tuple[CheckFile, Document]:
         given = document.data["checks"][i]
         for where, fault in _faults(check, given):
             raise document.error((*place, *where), f"check {shown}: {fault}")
-        for where, fault in _solve_faults(check.solve):
-            raise document.error((*place, "solve", *where), fault)
+        if check.solve is not None and all(getattr(check.solve, n) is None for n in SPEEDS):
+            fault = f"missing one of {', '.join(map(repr, SPEEDS))} in key 'solve'"
+            raise document.error((*place, "solve"), fault)
     return file, document
 
 
@@ -339,23 +340,3 @@ def _unexpected(
         point = getattr(expect, key)
         if point is not None and not point.values():
             yield ("expect", key), f"key 'expect.{key}': expected one of total, active, layers"
-
-
-def _solve_faults(solve: Any) -> Iterator[tuple[Location, str]]:
-    """Options of a solve that do not go together."""
-    if solve is None:
-        return
-    given = [name for name in SPEEDS if getattr(solve, name) is not None]
-    if not given:
-        yield (), f"missing one of {', '.join(map(repr, SPEEDS))} in key 'solve'"
-    if len(given) > 1:
-        yield (
-            (given[1],),
-            f"key 'solve.{given[1]}': 'tokens_per_second' is a target, 'observed' a measurement "
-            "and 'observed_max' a ceiling; expected one of them",
-        )
-    if solve.sparsity is not None and solve.physics_only:
-        yield (
-            ("sparsity",),
-            "key 'solve.sparsity' is a habit of design; it does not go with 'physics_only'",
-        )

@@ -191,15 +191,6 @@ def _blind_sentences(blind: BlindTest) -> list[str]:
 
 def csv_rows(found: Calibration) -> list[list[Any]]:
     """All timed shapes for CSV, headings first."""
-    headings = [
-        "part", "layers", "hidden_size", "experts", "experts_per_token", "context_tokens",
-        "batch", "measured_tokens_per_s", "predicted_tokens_per_s", "error",
-    ]  # fmt: skip
-    rows: list[list[Any]] = [headings]
-    for part, points in (("fit", found.run.fitted.points), ("heldout", found.run.heldout.points)):
-        for p in points:
-            c, at = p.point.config, p.point
-            model = [c.layers, c.hidden_size, c.experts, c.experts_per_token]
-            speeds = [p.measured_tokens_per_s, p.predicted_tokens_per_s, p.error]
-            rows.append([part, *model, at.context_tokens, at.batch, *speeds])
-    return rows
+    parts = {"fit": found.run.fitted.points, "heldout": found.run.heldout.points}
+    records = [{"part": part} | p.to_dict() for part, points in parts.items() for p in points]
+    return doc.flatten(records, [key for key in records[0] if key != "name"])

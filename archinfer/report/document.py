@@ -111,21 +111,8 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
-    """Names with what belongs to each."""
-
-    pairs: Sequence[tuple[str, str]]
-    note: str = ""
-    where: Where = SHOWN
-    right: bool = False
-    """Numbers, which stand to the right."""
-    headings: tuple[str, str] = ("", "")
-    """Over both in Markdown, which knows no table without."""
-
-
-@dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under headings; the first cell of a row names it."""
+    """Rows under headings, which may all be empty; the first cell of a row names it."""
 
     title: str
     headings: Sequence[str]
@@ -202,7 +189,7 @@ class Later:
     where: Where = PAGE
 
 
-Block = Paragraph | Items | Pairs | Table | Lead | Pictures | TextMap | Section | Later
+Block = Paragraph | Items | Table | Lead | Pictures | TextMap | Section | Later
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from archinfer.hardware.profile import Hardware
-from archinfer.report.document import ALL, Document, Paragraph, Table
+from archinfer.report.document import ALL, SHOWN, Document, Paragraph, Table
+from archinfer.report.sources import figures_table
 from archinfer.units import format_quantity
 
 
@@ -34,10 +35,6 @@ def show_document(hardware: Hardware) -> Document:
         spread = f" (log sd {sd:.2g})" if sd else ""
         fewer = f", kernels of routed experts: x {routed:.3g}" if routed != 1.0 else ""
         told.append(f"fixed times with {other}: x {factor:.3g}{spread}{fewer}")
-    rows = [
-        (f.key, f.text, f"{f.log_sd:.2g}" if f.log_sd else "", f.source)
-        for f in hardware.provenance
-    ]
     blocks = [Paragraph(text, tight=text is not told[-1]) for text in told]
-    table = Table("", ("figure", "value", "log sd", "source"), rows, "lprp", drop=("log sd",))
+    table = figures_table("", hardware.provenance, SHOWN)
     return Document(f"{hardware.name}: {hardware.title}", [*blocks, table])

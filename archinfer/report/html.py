@@ -75,10 +75,6 @@ def _block(block: doc.Block, level: int) -> Markup:
         case doc.Items():
             title = el(f"h{level}", block.title) if block.title else Markup("")
             return join(title, el("ul", [el("li", _words(item)) for item in block.items]))
-        case doc.Pairs():
-            rows = [el("tr", el("th", a, scope="row"), el("td", b)) for a, b in block.pairs]
-            note = el("p", block.note, class_="soft") if block.note else ""
-            return join(el("table", el("tbody", rows), aria_label="in short"), note)
         case doc.Table():
             return _table(block)
         case doc.Pictures():
@@ -147,7 +143,9 @@ def _table(block: doc.Table) -> Markup:
     group = "rowgroup" if blocks else None
     made = el(
         "table",
-        el("thead", el("tr", head, role="row" if blocks else None), role=group),
+        el("thead", el("tr", head, role="row" if blocks else None), role=group)
+        if any(headings)
+        else "",
         el("tbody", body, role=group),
         class_="sortable" if block.sortable else "blocks" if blocks else None,
         role="table" if blocks else None,

@@ -28,8 +28,6 @@ def _block(block: doc.Block) -> Iterator[str]:
             if block.title:
                 yield f"**{block.title}**"
             yield "\n".join(_item(_words(item)) for item in block.items)
-        case doc.Pairs():
-            yield _table(block.headings, block.pairs)
         case doc.Table():
             if block.title and block.titled & doc.MARKDOWN:
                 yield f"**{block.title}**"

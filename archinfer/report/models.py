@@ -88,9 +88,9 @@ def show_document(facts: dict[str, Any]) -> doc.Document:
     title = facts["name"]
     if facts["hugging_face"]:
         title += f" ({facts['hugging_face']})"
-    pairs = [(name, _shown(value)) for name, value in figures(facts)]
+    rows = [(name, _shown(value)) for name, value in figures(facts)]
     blocks: list[doc.Block] = [
-        doc.Pairs(pairs, headings=("figure", "value"), where=doc.ALL, right=True),
+        doc.Table("", ("figure", "value"), rows, "lr", doc.ALL),
         doc.Items(list(_told(facts)), where=doc.SCREEN, bullet=""),
     ]
     return doc.Document(title, blocks)

@@ -15,7 +15,7 @@ from archinfer.report import document as doc
 from archinfer.report.ends import identified_words
 from archinfer.report.posterior_chart import posterior_panels
 from archinfer.units import plain_number
-from archinfer.words import QUANTITIES_IN_USE, SIZES, compact, counted, percent, span
+from archinfer.words import QUANTITIES_IN_USE, SIZES, compact, counted, percent
 
 FACTS_SHOWN = 2
 FULL = doc.EXPLAIN | doc.PAGE | doc.MARKDOWN
@@ -32,6 +32,7 @@ HEADINGS = (
 )  # fmt: skip
 MODES_TITLE = "By layers in the fullest {}: probability, and 90 % ranges within"
 MODES_HEADINGS = ("", "probability", *(SIZES.get(q, QUANTITIES_IN_USE[q]) for q in QUANTITIES))
+TAKEN_TITLE = "What else the probabilities take: 5 % < 50 % < 95 %, or each with its probability"
 _SIZES = QUANTITIES[:3]
 BOTH_LEAST = 0.02
 """Probability of speculation, and of none, from which on their medians are told apart."""
@@ -88,7 +89,7 @@ def _found(posterior: Posterior) -> Iterator[doc.Block]:
     yield doc.Paragraph(likeliest_text(posterior), where=FULL)
     more: list[doc.Block] = [
         doc.Later(lambda: _rests_on(posterior), FULL),
-        doc.Paragraph(nuisance_text(posterior), where=FULL, tight=True),
+        doc.Table(TAKEN_TITLE, ("", ""), [*taken(posterior)], "lw", FULL, titled=FULL),
         doc.Paragraph(bits_text(posterior), where=FULL, tight=True),
         doc.Paragraph(nodes_text(posterior), where=FULL),
     ]
@@ -173,65 +174,37 @@ def likeliest_text(posterior: Posterior) -> str:
     )
 
 
-def users_text(posterior: Posterior) -> str:
-    """Users and contexts that the probabilities take, which nobody has stated."""
-    users, held = posterior.users, posterior.held_context_tokens
-    assert users is not None and held is not None
-    shown = "; ".join(
-        f"{what} {compact(x.p05, 2)} < {compact(x.p50, 2)} < {compact(x.p95, 2)}"
-        for what, x in (("users at once", users), ("tokens of context each", held))
-        if x.p05 < x.p95
-    )
-    return f"{shown}; " if shown else ""
+def taken(posterior: Posterior) -> Iterator[tuple[str, str]]:
+    """What is taken of all that nobody has stated: names with ranges or probabilities."""
 
+    def ends(*three: float) -> str:
+        low, middle, high = map(compact, three)
+        return low if low == high else f"{low} < {middle} < {high}"
 
-def tables_text(posterior: Posterior) -> str:
-    """Active parameters as model cards without embedding count them, and what is outside."""
-    active, rows = posterior.active_in_layers, posterior.vocabulary
-    assert active is not None and rows is not None
-    low, middle, high = (compact(v) for v in (active.p05, active.p50, active.p95))
-    known = posterior.question.tables_known
-    vocabulary = (
-        f"{rows.p50:,.0f} tokens"
-        if "vocabulary" in known
-        else f"{compact(rows.p05, 2)} < {compact(rows.p50, 2)} < {compact(rows.p95, 2)} tokens"
-    )
-    head = "tied" if "tied" in known else f"tied {100 * posterior.tied_probability:.0f} %"
-    return (
-        f"Active without embedding and head {low} < {middle} < {high}; vocabulary {vocabulary}, "
-        f"the head {head}"
-    )
-
-
-def nuisance_text(posterior: Posterior) -> str:
-    """Accepted tokens, formats, attention and layers a node; effective sample size."""
-    shares = [
+    question, gained = posterior.question, posterior.quantiles("accepted_tokens")[::2]
+    source = "as given" if question.speculation[0] == question.speculation[1] else "a range"
+    if posterior.law is not None:
+        source = "the profile's law of speculation, net of drafting"
+    yield "accepted tokens a pass", f"{ends(*gained)} ({source})"
+    for name, levels in (
+        ("users at once", posterior.users),
+        ("tokens of context each", posterior.held_context_tokens),
+        ("active without embedding and head", posterior.active_in_layers),
+        ("vocabulary", posterior.vocabulary),
+    ):
+        assert levels is not None
+        yield name, ends(levels.p05, levels.p50, levels.p95)
+    tied = posterior.tied_probability
+    for name, shares in (
         ("weights", posterior.weights_probability),
         ("attention", posterior.attention_probability),
-        ("software", posterior.software_probability or {}),
-    ]
-    told = "; ".join(
-        f"{what} " + ", ".join(f"{name} {percent(p)}" for name, p in shares_.items())
-        for what, shares_ in shares
-        if len(shares_) > 1
-    )
-    stacked = ""
-    if posterior.layers_per_node_probability is not None:
-        stacked = f"; layers a {posterior.question.hardware.node} " + ", ".join(
-            f"{name}: {percent(p)}" for name, p in posterior.layers_per_node_probability.items()
-        )
-    accepted = posterior.quantiles("accepted_tokens")
-    low, high = posterior.question.speculation
-    prior = f"a range of {span(low, high)}" if low < high else "as given"
-    if posterior.law is not None:
-        prior = "the profile's law of speculation, net of drafting"
-    return (
-        f"Accepted tokens a pass {accepted[0]:.2f} < {accepted[2]:.2f} < {accepted[4]:.2f} "
-        f"({prior}); {users_text(posterior)}".removesuffix("; ")
-        + (f"; {told}" if told else "")
-        + stacked
-        + f". {tables_text(posterior)}. Effective sample size {posterior.ess:,.0f}."
-    )
+        ("software", posterior.software_probability),
+        (f"layers a {question.hardware.node}", posterior.layers_per_node_probability),
+        ("head", {"tied": tied, "of its own": 1.0 - tied}),
+    ):
+        if shares:
+            yield name, ", ".join(f"{one}: {percent(p)}" for one, p in shares.items())
+    yield "effective sample size", f"{posterior.ess:,.0f}"
 
 
 def notes(posterior: Posterior) -> list[str]:

@@ -23,8 +23,9 @@ def _unsure(figure: Figure) -> bool:
     return bool(figure.log_sd or figure.estimate or carried or figure.source == BY_HAND)
 
 
-def _rows(figures: Sequence[Figure]) -> list[tuple[str, str, str, doc.Cell]]:
-    return [
+def figures_table(title: str, figures: Sequence[Figure], where: doc.Where) -> doc.Table:
+    """Figures with their spreads and sources."""
+    rows = [
         (
             f.key,
             f.text,
@@ -33,6 +34,9 @@ def _rows(figures: Sequence[Figure]) -> list[tuple[str, str, str, doc.Cell]]:
         )
         for f in figures
     ]
+    return doc.Table(
+        title, ("figure", "value", "1 sd", "source"), rows, "lprp", where, drop=("1 sd",)
+    )
 
 
 def provenance(
@@ -43,19 +47,17 @@ def provenance(
     unsure = [
         f for f in figures if _unsure(f) and (f.source == BY_HAND or not f.key.startswith(silent))
     ]
-    headings, align = ("what", "value", "1 sd", "source"), "prrw"
     title = (
         f"Figures of {hardware.name} that are fitted, estimated or set by hand "
         f"(all: archinfer hardware show {hardware.name})"
     )
     if unsure:
-        yield doc.Table(title, headings, _rows(unsure), align, where)
-    known = _rows([f for f in figures if f not in unsure])
+        yield figures_table(title, unsure, where)
+    known = [f for f in figures if f not in unsure]
     words = f"Other figures of {hardware.name}"
     if known:
-        yield doc.Section(
-            words, [doc.Table(words, headings, known, align, doc.PAGE)], doc.PAGE, folded=True
-        )
+        table = figures_table(words, known, doc.PAGE)
+        yield doc.Section(words, [table], doc.PAGE, folded=True)
 
 
 def caption(hardware: Hardware) -> str:

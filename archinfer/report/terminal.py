@@ -33,9 +33,6 @@ PATH = 24
 FEWEST = 2
 """Columns that stay, however narrow the window is."""
 
-NARROW = 60
-"""From this width on the names of pairs stay whole."""
-
 MAP_ROWS, MAP_WIDTH = 12, 80
 """Size of a map of letters; a narrower window makes it narrower."""
 
@@ -100,8 +97,6 @@ def _print(console: Console, document: doc.Document, explain: bool) -> None:
                     console.print(_text((doc.Span(f"{label}:"), f" {text}")))
             case doc.Items():
                 _items(console, block)
-            case doc.Pairs():
-                _pairs(console, block)
             case doc.Table():
                 _print_table(console, block, here)
             case doc.TextMap():
@@ -134,20 +129,6 @@ def _items(console: Console, block: doc.Items) -> None:
         console.print(_text(block.title, "strong"))
     for item in block.items:
         _line(console, Text.assemble(block.bullet, _text(item)), block.whole, len(block.bullet))
-
-
-def _pairs(console: Console, block: doc.Pairs) -> None:
-    grid = Grid(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=not block.right and console.width >= NARROW)
-    if block.right:
-        grid.add_column(justify="right", no_wrap=True)
-    else:
-        grid.add_column(overflow="fold")
-    for left, right in block.pairs:
-        grid.add_row(_text(left), _text(right, "" if block.right else "strong"))
-    console.print(grid)
-    if block.note:
-        console.print(_text(block.note))
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +227,8 @@ def _least_first(columns: Sequence[_Column], drop: Sequence[str]) -> Iterator[_C
 def _print_columns(
     console: Console, columns: Sequence[_Column], widths: Sequence[int], room: int
 ) -> None:
-    grid = Grid(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    headed = any(c.heading for c in columns)
+    grid = Grid(box=None, show_header=headed, pad_edge=False, padding=(0, 1, 0, 0))
     for column, width in zip(columns, widths, strict=True):
         right = column.align == "r"
         grid.add_column(
