@@ -694,7 +694,7 @@ def test_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "key",
     ["ffn_dim_multiplier", "ffn_expansion_factor", "d_ff", "ff_mult", "expansion_ratio",
-     "num_streams", "adapter_size", "hash_buckets", "num_mem_tokens"],
+     "num_streams", "adapter_size", "hash_buckets", "num_mem_tokens", "intermediate_sizes"],
 )  # fmt: skip
 def test_a_size_by_an_unusual_name_is_refused_by_name(key: str) -> None:
     config = {

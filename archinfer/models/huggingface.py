@@ -147,7 +147,8 @@ def from_config(config: Mapping[str, Any], source: str = "config") -> Architectu
         reading = _assume(keys) if family is None else FAMILIES[family](keys)
         name = keys.text("model_type") or family or "unknown"
         recipe = read_recipe(keys)
-        keys.ignore("max_position_embeddings", "num_nextn_predict_layers", *unused_keys(name))
+        keys.ignore("max_position_embeddings", "num_nextn_predict_layers")
+        keys.ignore(*unused_keys(name), *unused_keys(family or name))
         keys.check_leftovers(f"model_type {name!r}")
         return _architecture(keys, reading, name, source, recipe, notes)
     except InputError as error:
