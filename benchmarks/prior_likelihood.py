@@ -22,7 +22,6 @@ from scipy import stats
 from archinfer import catalogue
 from archinfer.inference.prior import (
     DEPTH_SCALE,
-    SIZE_WIDENING,
     Announced,
     Features,
     ShapePrior,
@@ -70,6 +69,7 @@ class Table:
     depth: Array
     per_layer: Array
     sparsity: Array
+    vocabulary: Array
     moe: Array
     makers: Array
     year: Array
@@ -89,6 +89,7 @@ class Table:
             log("layers"),
             log("params_per_layer"),
             log("sparsity"),
+            log("vocabulary"),
             np.array([m.moe for _, m in rows]),
             np.array([maker(n) for n, _ in rows]),
             np.array([released(m.active_params * m.sparsity, m.active_params) for _, m in rows]),
@@ -102,7 +103,8 @@ class Table:
         unknown = np.full(len(sizes), np.nan)
         moe = np.ones(len(sizes), dtype=bool)
         makers = np.array([m.maker for m in sizes])
-        return Table(total, active, unknown, unknown, total - active, moe, makers, unknown)
+        ratio = total - active
+        return Table(total, active, unknown, unknown, ratio, unknown, moe, makers, unknown)
 
     def at(self, mask: Array) -> Table:
         return Table(*(getattr(self, f)[mask] for f in self.__dataclass_fields__))
@@ -146,8 +148,8 @@ def relative_depth(t: Table) -> Array:
     return t.depth - t.size / 3.0
 
 
-def laws() -> Iterator[tuple[str, tuple[bool, ...], list[Law]]]:
-    """Quantity, classes that have a law of their own, laws to compare."""
+def laws() -> Iterator[tuple[str, tuple[bool | None, ...], list[Law]]]:
+    """Quantity, classes that have a law of their own (None: all have one), laws to compare."""
     total: Callable[[Table], Array] = lambda t: t.total  # noqa: E731
     classes = (False, True)
     yield (
@@ -155,12 +157,10 @@ def laws() -> Iterator[tuple[str, tuple[bool, ...], list[Law]]]:
         classes,
         [
             Law("normal", total),
-            Law("Student's t", total, degrees=4),
-            Law(
-                f"* normal, {SIZE_WIDENING:g} times as wide",
-                total,
-                widening=lambda _: SIZE_WIDENING,
-            ),
+            Law("* Student's t", total, degrees=4),
+            Law("Student's t, 0.8 of its width", total, degrees=4, widening=lambda _: 0.8),
+            Law("Student's t, 1.25 times as wide", total, degrees=4, widening=lambda _: 1.25),
+            Law("normal, 1.25 times as wide", total, widening=lambda _: 1.25),
             Law("normal, 1.5 times as wide", total, widening=lambda _: 1.5),
             Law("normal, 2 times as wide", total, widening=lambda _: 2.0),
         ],
@@ -246,6 +246,17 @@ def laws() -> Iterator[tuple[str, tuple[bool, ...], list[Law]]]:
             Law("constant, Student's t", sparse, degrees=4),
         ],
     )
+    rows: Callable[[Table], Array] = lambda t: t.vocabulary  # noqa: E731
+    yield (
+        "vocabulary log V",
+        (None,),
+        [
+            Law("* linear in log N, Student's t", rows, on_total, degrees=4),
+            Law("linear in log N", rows, on_total),
+            Law("constant, Student's t", rows, degrees=4),
+            Law("constant", rows),
+        ],
+    )
 
 
 def classes(known: ShapePrior, new: Sequence[Announced], dated: bool) -> Array:
@@ -301,11 +312,11 @@ def main() -> None:
         for law in found:
             cells, scores, large = [], [], []
             for moe in classes:
-                rows = whole.at(whole.moe == moe)
+                rows = whole if moe is None else whole.at(whole.moe == moe)
                 density, z = left_out(law, rows)
                 scores.append(density)
                 large.append(rows.total > LARGE)
-                word = {False: "dense", True: "mixtures"}[bool(moe)]
+                word = {False: "dense", True: "mixtures", None: "all"}[moe]
                 cells.append(f"{word} {density.mean():6.3f}, {np.sqrt(np.mean(z * z)):4.2f}")
             every, above = np.concatenate(scores), np.concatenate(large)
             print(

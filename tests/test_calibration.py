@@ -665,9 +665,10 @@ def test_drawn_models_have_any_vocabulary_and_head_and_whole_sizes() -> None:
     rows = np.array([c.vocab_size for c in configs])
     assert blind.VOCABULARIES[0] <= rows.min() < 1e4 < 1e5 < rows.max() <= blind.VOCABULARIES[1]
     assert all(c.head_dim == blind.HEAD and c.heads % c.kv_heads == 0 for c in configs)
-    active = np.array([float(c.shape().active_params) for c in configs])
-    inside = (active > 0.9 * blind.ACTIVE[0]) & (active < 1.1 * blind.ACTIVE[1])
-    assert inside.mean() > 0.8  # whole heads of a wide table may not come nearer
+    host = profile_hardware(profile_data(Host.here("", *blind.CEILINGS)))
+    times = [float(pass_time(host, Point(c, blind.CONTEXT)).total) for c in configs]
+    # The model error of a host that nobody measured, and whole heads of a wide table.
+    assert np.mean((np.array(times) > 0.006) & (np.array(times) < 0.065)) > 0.8
 
 
 @pytest.fixture

@@ -144,7 +144,7 @@ def test_leaving_a_model_out_changes_the_prior() -> None:
     models = catalogue_features()
     without = fit_prior(m for m in models if m.layers != 126)
     assert without.dense != CATALOGUE_PRIOR.dense
-    assert without.moe.depth_sd == pytest.approx(CATALOGUE_PRIOR.moe.depth_sd, rel=1e-6)
+    assert without.moe.depth.sd == pytest.approx(CATALOGUE_PRIOR.moe.depth.sd, rel=1e-6)
     changed = [replace(models[0], layers=models[0].layers + 1), *models[1:]]
     assert fit_prior(changed) != fit_prior(models)
 

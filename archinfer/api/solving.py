@@ -39,7 +39,7 @@ from archinfer.physics.economy import node_dollars_per_hour
 from archinfer.physics.mapping import Layout, read_layout
 from archinfer.question import ASKS, FOUNDING
 from archinfer.question import options as options_of
-from archinfer.solver.answer import Answer, answer
+from archinfer.solver.answer import Answer, answer, answer_of_any
 from archinfer.solver.question import Question, nodes_unknown
 
 Machine: TypeAlias = Hardware | str | os.PathLike[str]
@@ -102,11 +102,10 @@ def solve(
 
 def _beyond_habits(found: Answer, posterior: Posterior, architectures: int) -> Answer:
     """The same without habits, where these alone exclude what the posterior holds."""
-    question = posterior.without_habits
-    if found.feasible or question is None:
+    if found.feasible:
         return found
-    wider = answer(question, architectures)
-    return replace(wider, beyond_habits=True) if wider.feasible else found
+    wider = answer_of_any(posterior.without_habits, architectures)
+    return found if wider is None else replace(wider, beyond_habits=True)
 
 
 @arguments("solve", "architectures", "seed", "compare", "claim")

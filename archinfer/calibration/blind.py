@@ -1,16 +1,17 @@
 """The blind test: models of unknown size are timed here, and their speed alone must give them away.
 
-Models are drawn from the solver's own prior given an active size that runs here, with any
-vocabulary and head, built with random weights and timed; `solve` and `infer` see the speed, the
-context, the format and the host's profile, and of a mixture of experts that it is one: at this
-size the prior has hardly any.
+Models are drawn as the solver's own prior has them at a speed, with any vocabulary and head, built
+with random weights and timed; `solve` and `infer` see the speed, the context, the format and the
+host's profile, and of a mixture of experts that it is one: at this size the prior has hardly any.
+A speed is drawn first, since a limit on the size would be known to the draws alone: the prior
+rises with the size, and most models would lie at the limit.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -39,11 +40,13 @@ from archinfer.models.solver_family import COUNTED_KINDS, FamilyRules, Habits
 from archinfer.record import As, Nullable, Record
 from archinfer.solver.question import Question
 from archinfer.solver.region import Region, solve
+from archinfer.solver.variants import spans
 
 QUANTITIES = ("total_params", "active_params", "layers")
-ACTIVE = 5e6, 50e6
-"""Active parameters of the models: a step of the largest takes some 10 ms. What they have beside
-is the prior's, as far as memory goes."""
+CEILINGS = 20e9, 100e9
+"""Bytes/s and FLOP/s of a host before it is measured, by which speeds are drawn."""
+SPEEDS = 25.0, 100.0
+"""Tokens/s there: models of some 10M to 90M active parameters."""
 MIXTURES: dict[str, Any] = {"habits": Habits(sparsity=(1.5, 32.0)), "total": (5e6, 200e6)}
 """What is known of every second model: a mixture, of not more parameters than a moment builds."""
 VOCABULARIES = 2048.0, 262_144.0
@@ -77,7 +80,7 @@ class Inferred(Record):
     information_bits: float
     """What the speed taught."""
     region: Annotated[tuple[float, float], As(tuple[float | None, float | None])]
-    """range of the solver's region"""
+    """range that the solver tells"""
 
     @property
     def inside(self) -> bool:
@@ -107,7 +110,7 @@ class BlindModel(Record):
     tokens_per_s: float
     """as measured"""
     in_region: bool
-    """whether the region contains it, all quantities together"""
+    """whether the region of its vocabulary and head contains it, all quantities together"""
     total_params: Inferred
     active_params: Inferred
     layers: Inferred
@@ -128,7 +131,7 @@ class Summary(Record):
     prior_width: Nullable
     """the same before the speed was seen"""
     region_width: Nullable
-    """median high / low of the region"""
+    """median high / low of the regions that are not empty"""
     information_bits: Nullable
     """median of what the speed taught"""
     pinned: bool
@@ -137,6 +140,7 @@ class Summary(Record):
     @classmethod
     def of(cls, quantities: Sequence[Inferred]) -> Summary:
         """Of one quantity of all models."""
+        widths = [q.region[1] / q.region[0] for q in quantities if q.region[0] > 0.0]
         width = float(np.median([q.p95 / q.p05 for q in quantities]))
         bits = float(np.median([q.information_bits for q in quantities]))
         return cls(
@@ -144,7 +148,7 @@ class Summary(Record):
             float(np.mean([q.inside_region for q in quantities])),
             width,
             float(np.median([q.prior_p95 / q.prior_p05 for q in quantities])),
-            float(np.median([q.region[1] / q.region[0] for q in quantities])),
+            float(np.median(widths)) if widths else float("nan"),
             bits,
             width <= PINNED and bits >= 1.0,
         )
@@ -177,10 +181,11 @@ class BlindTest(Record):
     def rules(self) -> str:
         """what was drawn, in words"""
         vocabularies = " to ".join(f"{v:,.0f}" for v in VOCABULARIES)
+        speeds = " to ".join(f"{v:g}" for v in SPEEDS)
         return (
-            f"models as the solver's prior has them between {ACTIVE[0] / 1e6:g}M and "
-            f"{ACTIVE[1] / 1e6:g}M active parameters, every second a mixture, said to be one of at "
-            f"most {MIXTURES['total'][1] / 1e6:g}M; grouped or multi-query attention with heads of "
+            f"models as the solver's prior has them at {speeds} tokens/s of a host that reads "
+            f"{CEILINGS[0] / 1e9:g} GB/s, every second a mixture, said to be one of at most "
+            f"{MIXTURES['total'][1] / 1e6:g}M; grouped or multi-query attention with heads of "
             f"{HEAD}; vocabularies log-uniform from {vocabularies}, every second head tied; "
             f"float32, context {CONTEXT}"
         )
@@ -287,22 +292,20 @@ def question_for(hardware: Hardware, tokens_per_s: float, mixture: bool) -> Ques
 
 
 def drawn(rng: np.random.Generator) -> Iterator[MoEConfig]:
-    """Models of the prior within ACTIVE, for ever; of any vocabulary and head, every second a
+    """Models of the prior at SPEEDS, for ever; of any vocabulary and head, every second a
     mixture."""
-    host = profile_hardware(profile_data(Host.here("", 1.0, 1.0)))
+    host = profile_hardware(profile_data(Host.here("", *CEILINGS)))
     for tied, mixture in itertools.cycle(
         ((False, False), (True, True), (False, True), (True, False))
     ):
-        low, high = np.log(VOCABULARIES)
-        rules = FamilyRules(vocab_size=float(np.exp(rng.uniform(low, high))), tied=tied)
-        asked = question_for(host, 1.0, mixture).with_(
-            observed=False,
-            rules=rules,
-            tables_known=frozenset(("vocabulary", "tied")),
-            active=ACTIVE,
+        vocabulary, speed = (float(np.exp(rng.uniform(*np.log(e)))) for e in (VOCABULARIES, SPEEDS))
+        rules = FamilyRules(vocab_size=vocabulary, tied=tied)
+        asked = question_for(host, speed, mixture).with_(
+            rules=rules, tables_known=frozenset(("vocabulary", "tied"))
         )
-        seed = int(rng.integers(2**31))
-        found = infer(asked, 512, seed, target_ess=1.0, attention=tuple(COUNTED_KINDS))
+        found = inferred_from(
+            asked, 512, int(rng.integers(2**31)), target_ess=100.0, attention=tuple(COUNTED_KINDS)
+        )
         one = found.draws.take(rng.choice(len(found.weights), 1, p=found.weights))
         yield whole(one, found.kinds[int(one.attention[0])], rules)
 
@@ -341,20 +344,27 @@ def whole(one: Batch, kind: str, rules: FamilyRules) -> MoEConfig:
     )
 
 
+def inferred_from(question: Question, *draws: int, **options: Any) -> Posterior:
+    """The posterior where one sequence decodes at CONTEXT; arguments as of `infer`."""
+    one, context = (1.0, 1.0), (float(CONTEXT), float(CONTEXT))
+    return infer(question, *draws, concurrency=one, read_context=context, **options)
+
+
 def ask(hardware: Hardware, config: MoEConfig, tokens_per_s: float) -> BlindModel:
     """Hand a speed to the solver and to the posterior, and hold the truth beside the answers."""
     question = question_for(hardware, tokens_per_s, config.experts > 0)
-    posterior = infer(
-        question, concurrency=(1.0, 1.0), read_context=(float(CONTEXT), float(CONTEXT))
-    )
-    region = solve(question)
-    if not region.feasible and posterior.without_habits is not None:
-        region = solve(posterior.without_habits)
+    posterior = inferred_from(question)
+    regions = [solve(question)]
+    if not regions[0].feasible:
+        regions += [solve(q) for q in posterior.without_habits]
+    # The region knows one vocabulary and head: the truth is held against that of its own.
+    rules = replace(question.rules, vocab_size=config.vocab_size, tied=config.tie_word_embeddings)
+    own = solve(regions[-1].question.with_(rules=rules))
     shape = config.shape()
     truth = {name: float(getattr(shape, name)) for name in QUANTITIES}
     total, active, layers = (np.array([truth[name]]) for name in QUANTITIES)
-    inside = region.contains(total, active, layers, np.array([1.0]), question.weights[0])
-    inferred = {n: _inferred(n, value, region, posterior) for n, value in truth.items()}
+    inside = own.contains(total, active, layers, np.array([1.0]), question.weights[0])
+    inferred = {n: _inferred(n, value, regions, posterior) for n, value in truth.items()}
     return BlindModel(
         config,
         tokens_per_s,
@@ -364,16 +374,11 @@ def ask(hardware: Hardware, config: MoEConfig, tokens_per_s: float) -> BlindMode
     )
 
 
-def _inferred(name: str, truth: float, region: Region, posterior: Posterior) -> Inferred:
-    """One quantity: what the posterior and the region say of it; NaN where they are empty."""
-    low = high = p05 = p50 = p95 = prior_p05 = prior_p95 = bits = float("nan")
-    if region.feasible:
-        lows, highs = {
-            "total_params": (region.total_low, region.total_high),
-            "active_params": (region.active_low, region.active_high),
-            "layers": (region.slices.layers, region.slices.layers),
-        }[name]
-        low, high = float(lows.min()), float(highs.max())
+def _inferred(name: str, truth: float, regions: Sequence[Region], posterior: Posterior) -> Inferred:
+    """One quantity: what the posterior and the regions say of it; NaN where they are empty."""
+    p05 = p50 = p95 = prior_p05 = prior_p95 = bits = float("nan")
+    ends = [spans(region)[name] for region in regions if region.feasible]
+    low, high = min((e.low for e in ends), default=p05), max((e.high for e in ends), default=p05)
     if posterior.possible and posterior.with_nodes is not None:
         m = posterior.marginals[name]
         p05, p50, p95, bits = m.p05, m.p50, m.p95, m.speed_bits

@@ -42,6 +42,9 @@ from archinfer.physics.workload import Traffic, Workload
 from archinfer.solver.question import Question, what_rounds_to
 from archinfer.solver.slices import LAYERS_MAX
 
+TOTAL_SEARCHED = 1e5, 1e16
+"""Fewest and most parameters of a draw; less than one in a thousand lies beyond a priori."""
+
 LAYERS_ASKED_CAP = 4096
 """Most layers considered where they are known; where not, as many as the solver looks at."""
 _SIZE, _DEPTH, _PER_LAYER, _SPARSITY, _FILL, _ACCEPTED, _READ, _HELD, _USERS, _DRAFT, _TEXT = range(
@@ -194,7 +197,9 @@ class GenerativeModel:
         total_low = max(total_low, active_low)
         if own.sparsity is None:
             total_high = min(total_high, active_high)
-        log_total, log_p = truncated(z[:, _SIZE], own.size_mean, own.size_sd, total_low, total_high)
+        least, most = np.clip((total_low, total_high), *np.log(TOTAL_SEARCHED))
+        size = own.size_mean, own.size_sd
+        log_total, log_p = truncated(z[:, _SIZE], *size, least, most, "student")
         log_active = log_total
         ratio_low, ratio_high = np.log(np.asarray(self.sparsity))
         if own.sparsity is None and ratio_low > 0.0:
@@ -207,10 +212,9 @@ class GenerativeModel:
             # Only what the known sizes take away is evidence; N >= A is part of the prior.
             log_p = log_p + mass - np.log(special.ndtr(mean / sd))
             log_active = log_total - log_ratio
-        mean = own.depth_mean + log_active / 3.0
-        depth, mass = truncated(
-            z[:, _DEPTH], mean, own.depth_sd, layers_low, layers_high, "student"
-        )
+        mean, sd = own.depth.predict(log_active)
+        mean += log_active / 3.0
+        depth, mass = truncated(z[:, _DEPTH], mean, sd, layers_low, layers_high, "student")
         log_p = log_p + mass
         layers = np.maximum(np.round(np.exp(depth)), 1.0)
         mean, sd = own.per_layer.predict(np.log(layers) - log_active / 3.0)
@@ -232,7 +236,8 @@ class GenerativeModel:
         log_total = np.log(np.maximum(batch.total_params, 1.0))
         if "vocabulary" not in known:
             mean, sd = self.prior.vocabulary.predict(log_total)
-            batch.vocabulary[:] = np.exp(mean + sd * z[:, _VOCABULARY])
+            rows, _ = truncated(z[:, _VOCABULARY], mean, sd, -np.inf, np.inf, "student")
+            batch.vocabulary[:] = np.exp(rows)
         if "tied" not in known:
             batch.tied[:] = special.ndtr(z[:, _TIED]) < self.prior.tied.predict(log_total)
 

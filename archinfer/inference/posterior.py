@@ -35,6 +35,7 @@ from archinfer.inference.statistics import (
 )
 from archinfer.inference.steps import Step, Taught, taught, whole_outward
 from archinfer.models.shape import FloatArray
+from archinfer.models.solver_family import Habits
 from archinfer.record import As, Nullable, Record
 from archinfer.solver.question import Question
 
@@ -257,19 +258,27 @@ class Posterior(Record):
         return float(self.weights @ self.draws.tied)
 
     @property
-    def without_habits(self) -> Question | None:
-        """The question without habits of design, for a region that these alone make empty, with
-        the vocabulary and head that are usual here unless they were asked for: models below those
-        of the catalogue have smaller tables. None where habits were left out or asked for."""
+    def without_habits(self) -> tuple[Question, ...]:
+        """The question without habits of design but those asked for, for a region that these alone
+        make empty: with the vocabulary and head that are usual here (models below those of the
+        catalogue have smaller tables), then with the ends of what they may be. Empty where there
+        are no habits, or no draws."""
         asked, rows = self.question, self.vocabulary
-        if asked.habits is None or rows is None or asked.sparsity_asked[0] > 1.0:
-            return None
-        rules = asked.rules
-        if "vocabulary" not in asked.tables_known:
-            rules = replace(rules, vocab_size=float(round(rows.p50)))
-        if "tied" not in asked.tables_known:
-            rules = replace(rules, tied=self.tied_probability > 0.5)
-        return asked.with_(habits=None, rules=rules)
+        if asked.habits is None or rows is None:
+            return ()
+        usual = asked.habits.sparsity == Habits().sparsity
+        free = asked.with_(habits=None) if usual else asked.without("shape", "depth")
+        rules, tied = asked.rules, self.tied_probability
+        sizes, heads = (rows.p50, rows.p05, rows.p95), (tied > 0.5, tied > 0.05, tied > 0.95)
+        if "vocabulary" in asked.tables_known:
+            sizes = (rules.vocab_size,) * 3
+        if "tied" in asked.tables_known:
+            heads = (rules.tied,) * 3
+        tables = dict.fromkeys(zip(map(round, sizes), heads, strict=True))
+        return tuple(
+            free.with_(rules=replace(rules, vocab_size=float(size), tied=head))
+            for size, head in tables
+        )
 
     def _marginal(self, quantity: str) -> Marginal:
         posterior = self.density(quantity)

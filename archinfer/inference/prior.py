@@ -3,11 +3,11 @@
 Two classes, dense and mixture-of-experts. With c = (A - embedding - head) / (L d^2), the active
 parameters of a layer in units of hidden_size^2:
 
-    log N                       normal, of the class, SIZE_WIDENING times the catalogue's width
+    log N                       Student's t with 4 degrees, of the class
     log(N / A)                  normal, linear in log N, of mixtures of experts
     log L - log(A) / 3          Student's t with 4 degrees, of the class
     log c                       normal, linear in log L - log(A) / 3, of the class
-    log V                       normal, linear in log N: rows of embedding and head
+    log V                       Student's t, linear in log N: rows of embedding and head
     tied                        of a chance whose log-odds are linear in log N
 
 Two of three shapes of the catalogue are mixtures. Of a service that was observed at a known date
@@ -16,7 +16,8 @@ the log-odds of a mixture are linear in the year, as among announced models (`Sh
 The larger a mixture, the smaller the part of it that is active. L / A^(1/3) is what a model of
 fixed proportions keeps at every size (A = c L d^2 with d in proportion to L); a deep model is
 narrow for its size. The scale of each law is the sample's standard deviation (DEPTH_SCALE of it for
-depth), with the uncertainty of the mean or the line. Sparsity and the trend with the year come from
+depth), with the uncertainty of the mean or the line; for depth that of a trend with log A as well,
+which counts far from the catalogue's sizes. Sparsity and the trend with the year come from
 the announced sizes of open models (`announced`), everything else from the shipped catalogue (one
 entry for each distinct shape, `fit_prior`; the tests compute the numbers again). Of several laws
 these predict each maker's models best from all others' (`benchmarks/prior_likelihood.py`).
@@ -39,10 +40,6 @@ from archinfer.inference.regression import Logistic, Regression
 from archinfer.models import catalogue
 from archinfer.models.shape import ModelShape
 from archinfer.models.solver_family import ATTENTION_KINDS
-
-SIZE_WIDENING = 1.25
-"""Standard deviation of log N over that of the catalogue: the normal law that predicts each maker's
-models best from all others'. The announced mixtures are spread 1.27 times as wide."""
 
 DEPTH_SCALE = 0.85
 """Scale of Student's t of depth over the standard deviation: of both classes the one that predicts
@@ -202,12 +199,12 @@ class ClassPrior:
     share: float
     """Probability of the class."""
     size_mean: float
-    """Of log N, normal."""
+    """Of log N, Student's t with 4 degrees of freedom."""
     size_sd: float
-    depth_mean: float
-    """Of log L - log(A) / 3, Student's t with 4 degrees of freedom."""
-    depth_sd: float
     """Its scale."""
+    depth: Regression
+    """log L - log(A) / 3 on log A, Student's t with 4 degrees of freedom; its slope is 0, with the
+    error that the sample gives it."""
     per_layer: Regression
     """log c on log L - log(A) / 3, normal."""
     sparsity: Regression | None = None
@@ -223,7 +220,7 @@ class ShapePrior:
     moe: ClassPrior
     attention: tuple[tuple[str, float], ...]
     vocabulary: Regression
-    """log V on log N, normal."""
+    """log V on log N, Student's t with 4 degrees of freedom."""
     tied: Logistic
     """Whether the head is the embedding, on log N."""
     mixture: Logistic
@@ -268,9 +265,11 @@ def _fit_class(
 ) -> ClassPrior:
     log_active = np.log([m.active_params for m in models])
     log_total = log_active + np.log([m.sparsity for m in models])
+    size_mean, size_sd = Regression.fit(log_total).predict()
     relative_depth = np.log([m.layers for m in models]) - log_active / 3.0
     per_layer = Regression.fit(np.log([m.params_per_layer for m in models]), relative_depth)
-    depth_mean, depth_sd = Regression.fit(relative_depth).predict()
+    level, trend = Regression.fit(relative_depth), Regression.fit(relative_depth, log_active)
+    depth = replace(trend, coefficients=(*level.coefficients, 0.0), sd=DEPTH_SCALE * level.sd)
     sparsity = None
     if sizes:
         announced_total = np.log([m.total_params for m in sizes])
@@ -279,10 +278,9 @@ def _fit_class(
         )
     return ClassPrior(
         share=share,
-        size_mean=float(log_total.mean()),
-        size_sd=SIZE_WIDENING * float(log_total.std(ddof=1)),
-        depth_mean=float(depth_mean),
-        depth_sd=DEPTH_SCALE * float(depth_sd),
+        size_mean=float(size_mean),
+        size_sd=float(size_sd),
+        depth=depth,
         per_layer=per_layer,
         sparsity=sparsity,
     )
@@ -322,9 +320,12 @@ CATALOGUE_PRIOR = ShapePrior(
     dense=ClassPrior(
         share=0.333333333,
         size_mean=24.0011225,
-        size_sd=1.6072383,
-        depth_mean=-3.99106547,
-        depth_sd=0.155497536,
+        size_sd=1.32306765,
+        depth=Regression(
+            coefficients=(-3.99106547, 0.0),
+            sd=0.151116442,
+            inverse_gram=((21.8360518, -0.907342076), (-0.907342076, 0.0378041518)),
+        ),
         per_layer=Regression(
             coefficients=(-0.587027088, -0.782259806),
             sd=0.285159718,
@@ -335,9 +336,12 @@ CATALOGUE_PRIOR = ShapePrior(
     moe=ClassPrior(
         share=0.666666667,
         size_mean=26.0299796,
-        size_sd=1.45899324,
-        depth_mean=-3.96656443,
-        depth_sd=0.289761681,
+        size_sd=1.18423483,
+        depth=Regression(
+            coefficients=(-3.96656443, 0.0),
+            sd=0.28559223,
+            inverse_gram=((17.9819231, -0.75864928), (-0.75864928, 0.0320595108)),
+        ),
         per_layer=Regression(
             coefficients=(0.414150938, -0.587215071),
             sd=0.292978925,

@@ -50,12 +50,16 @@ def log_likelihood(
 
 LawName = Literal["normal", "student"]
 
+FAR = 1e100
+"""Scales that stand for infinitely many."""
+
 
 def _student_below(t: FloatArray) -> FloatArray:
     """(1 + c)^2 (2 - c) / 4 with c = t / sqrt(t^2 + 4)."""
+    t = np.clip(t, -FAR, FAR)
     root = np.hypot(t, 2.0)
     # 1 + c without cancellation for negative t.
-    above = np.where(t < 0.0, 4.0 / (root * (root - t)), 1.0 + t / root)
+    above = np.where(t < 0.0, 4.0 / (root * (root + np.abs(t))), 1.0 + t / root)
     return np.asarray(0.25 * above**2 * (2.0 - t / root))
 
 

@@ -72,7 +72,7 @@ def assumptions(answer: Answer) -> str:
         gained,
         *_software(q),
         "physics only, since no model within habits of design has this speed (habits are those of "
-        "models from 1B parameters on)"
+        "models from 1B parameters on); ranges hold any vocabulary and head of the probabilities"
         if answer.beyond_habits
         else "physics only"
         if q.habits is None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -226,6 +227,32 @@ def answer(question: Question, architectures: int = DESIGNS) -> Answer:
         variants=variants(question),
         notes=tuple(notes),
     )
+
+
+def answer_of_any(questions: Sequence[Question], architectures: int) -> Answer | None:
+    """The answer to the first question that has one, its ranges as wide as those of any other.
+
+    Args:
+        questions: alike but for vocabulary and head.
+        architectures: as of `answer`.
+
+    Returns:
+        None where nothing is feasible.
+    """
+    feasible = [q for q in questions if solve(q).feasible]
+    if not feasible:
+        return None
+    found = answer(feasible[0], architectures)
+    every = [found.ranges, *(_ranges(solve(q)) for q in feasible[1:])]
+
+    def widest(name: Quantity) -> Interval:
+        ends = [ranges[name] for ranges in every]
+        return Interval(
+            min((e.low for e in ends), key=lambda b: b.value),
+            max((e.high for e in ends), key=lambda b: b.value),
+        )
+
+    return replace(found, ranges={name: widest(name) for name in found.ranges})
 
 
 def _ranges(region: Region) -> dict[Quantity, Interval]:

@@ -287,14 +287,15 @@ class Decoder:
 
         # A slot is a token at one of its experts; slots of the same expert stand together.
         slots = experts.size  # N * k
-        by_expert = np.argsort(experts, axis=None, kind="stable")  # (N * k)
-        parts, at = [], 0  # each expert that was chosen, and its slots
-        for expert, same in itertools.groupby(experts.reshape(-1)[by_expert].tolist()):
-            end = at + len(list(same))
-            parts.append((expert, slice(at, end)))
-            at = end
         slotted = self.expert_in[:slots]  # (N * k, H)
-        np.take(x, by_expert // c.experts_per_token, axis=0, out=slotted, mode="clip")
+        if len(x) == 1:  # every slot an expert of its own
+            by_expert = None
+            parts = [(e, slice(at, at + 1)) for at, e in enumerate(experts[0].tolist())]
+            slotted[...] = x
+        else:
+            by_expert = np.argsort(experts, axis=None, kind="stable")  # (N * k)
+            parts = _same(experts.reshape(-1)[by_expert].tolist())
+            np.take(x, by_expert // c.experts_per_token, axis=0, out=slotted, mode="clip")
         if count is not None:
             count.experts_hit.append(len(parts))
             count.expert_calls += len(parts)
@@ -314,9 +315,12 @@ class Decoder:
             self._linear("experts", inner[part], weight, result[part], count)
 
         # Back to the order of the tokens, and added up over the experts of each.
-        result *= weights.reshape(-1, 1)[by_expert]
-        slotted[by_expert] = result
-        np.add.reduce(slotted.reshape(len(x), -1, c.hidden_size), axis=1, out=out)
+        if by_expert is None:
+            np.dot(weights, result, out=out)
+        else:
+            result *= weights.reshape(-1, 1)[by_expert]
+            slotted[by_expert] = result
+            np.add.reduce(slotted.reshape(len(x), -1, c.hidden_size), axis=1, out=out)
         if count is not None:
             count.operation("combine", out, (result, weights), dispatch_bytes=result.nbytes)
 
@@ -352,3 +356,13 @@ class Decoder:
         if count is not None:
             count.product(kind, out, (x,), weight, tokens=len(x))
         return out
+
+
+def _same(experts: list[int]) -> list[tuple[int, slice]]:
+    """Each expert of a sorted list, and its places."""
+    parts, at = [], 0
+    for expert, same in itertools.groupby(experts):
+        end = at + len(list(same))
+        parts.append((expert, slice(at, end)))
+        at = end
+    return parts

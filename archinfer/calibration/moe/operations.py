@@ -8,6 +8,8 @@ E experts        k experts per token    M width of an expert    V vocabulary
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +19,11 @@ from archinfer.calibration.moe.weights import Array
 
 def rms_norm(x: Array, weight: Array, eps: float, out: Array) -> None:
     """out = x / sqrt(mean(x^2) + eps) * weight over the last dimension (Zhang, Sennrich 2019)."""
+    if len(x) == 1 and x.ndim == 2:  # of one token a number, with fewer calls
+        row = x[0]
+        np.multiply(x, weight, out=out)
+        out *= 1.0 / math.sqrt(float(row.dot(row)) / len(row) + eps)
+        return
     scale = np.matmul(x[..., None, :], x[..., :, None])[..., 0]  # (..., 1)
     scale *= 1.0 / x.shape[-1]
     scale += eps
