@@ -28,7 +28,7 @@ from archinfer.inference.nuisances import (
 )
 from archinfer.inference.observing import held
 from archinfer.inference.operations import Operations
-from archinfer.inference.prior import ShapePrior
+from archinfer.inference.prior import TOTAL_SEARCHED, ShapePrior
 from archinfer.inference.scene import Drafting, Scene
 from archinfer.inference.statistics import log_likelihood, log_uniform, truncated
 from archinfer.models.formats import weight_format
@@ -41,9 +41,6 @@ from archinfer.physics.terms import TokenTime
 from archinfer.physics.workload import Traffic, Workload
 from archinfer.solver.question import Question, what_rounds_to
 from archinfer.solver.slices import LAYERS_MAX
-
-TOTAL_SEARCHED = 1e5, 1e16
-"""Fewest and most parameters of a draw; less than one in a thousand lies beyond a priori."""
 
 LAYERS_ASKED_CAP = 4096
 """Most layers considered where they are known; where not, as many as the solver looks at."""

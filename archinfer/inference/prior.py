@@ -45,6 +45,9 @@ DEPTH_SCALE = 0.85
 """Scale of Student's t of depth over the standard deviation: of both classes the one that predicts
 each maker's depths best from all others'."""
 
+TOTAL_SEARCHED = 1e5, 1e16
+"""Fewest and most parameters of a draw; less than one in a thousand lies beyond a priori."""
+
 LARGE_PARAMS = 200e9
 """Total parameters above which a model counts as large."""
 
