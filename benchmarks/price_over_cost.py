@@ -35,7 +35,7 @@ def main() -> None:
         return np.array([float(row[name]) for row in rows])
 
     total, active = 1e9 * column("total_billions"), 1e9 * column("active_billions")
-    layers = np.round(np.exp(CATALOGUE_PRIOR.moe.depth_mean) * active ** (1.0 / 3.0))
+    layers = np.round(np.exp(CATALOGUE_PRIOR.moe.depth.coefficients[0]) * active ** (1.0 / 3.0))
     shape = family_shape(total, active, layers, FamilyRules(), active >= 0.95 * total)
     for name in ("h100-sxm", "h200-sxm", "b200"):
         hardware = Hardware.load(name)

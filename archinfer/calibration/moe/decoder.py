@@ -220,10 +220,12 @@ class Decoder:
             count.operation(
                 "context", context, (scores, values), 1, flops=flops, kv_read_bytes=read
             )
-        merged = self.merged[:n]  # (N, Q * D): heads side by side again
-        merged.reshape(self.batch, new, c.heads, c.head_dim)[...] = context.reshape(
-            self.batch, c.heads, new, c.head_dim
-        ).transpose(0, 2, 1, 3)
+        merged = context.reshape(n, -1)  # (N, Q * D): heads side by side
+        if new > 1:
+            merged = self.merged[:n]
+            merged.reshape(self.batch, new, c.heads, c.head_dim)[...] = context.reshape(
+                self.batch, c.heads, new, c.head_dim
+            ).transpose(0, 2, 1, 3)
         if count is not None:
             count.elementwise(merged, context)
         update = self._linear("output", merged, layer.output, self.update[:n], count)
