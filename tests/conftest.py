@@ -9,20 +9,15 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pytest
 from hypothesis import settings
 
-from archinfer.inference import alternatives
-from archinfer.inference.infer import infer
+from tests.few import few_draws
 
 # A shared machine may stall for longer than any deadline; no test here is about time.
 settings.register_profile("archinfer", deadline=None)
 settings.load_profile("archinfer")
 
 
-@pytest.fixture(scope="module")
-def few_draws() -> Iterator[None]:
-    """Posteriors of few draws: for modules that assert what is said of one, and no figure of it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(infer, "__defaults__", (2048, 0))
-        patch.setitem(infer.__kwdefaults__, "target_ess", 300.0)
-        patch.setattr(alternatives, "SAMPLES", 512)
-        patch.setattr(alternatives, "TARGET_ESS", 50.0)
+@pytest.fixture(scope="module", name="few_draws")
+def posteriors_of_few_draws() -> Iterator[None]:
+    """For modules that assert what is said of a posterior, and no figure of it."""
+    with few_draws():
         yield

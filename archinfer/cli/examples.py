@@ -20,8 +20,10 @@ def example(shipped: str, name: str) -> str:
     """A commented example of the package's data, for a file that is to be called `name`."""
     from importlib.resources import files
 
+    from archinfer.errors import printable
+
     text = (files("archinfer") / "data" / shipped).read_text(encoding="utf-8")
-    return text.replace("FILE", name)
+    return text.replace("FILE", printable(name))
 
 
 def write_example(names: Sequence[str], usual: str, shipped: str, command: str) -> None:

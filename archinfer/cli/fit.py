@@ -51,16 +51,15 @@ def fit(asked: dict[str, Any], init: Annotated[bool, init_option(EXAMPLE_NAME)] 
         with waiting("fitting without each model, and predicting it"):
             predictions, _, _ = left_out(found, cases, rows)
         told = Validation("", predictions).serving
+    if save is not None:
+        command = f"archinfer fit --hardware {hardware}"
+        command += f" --observations {observations}" if observations is not None else ""
+        command += f" --release {release:g}" if release is not None else ""
+        command += " --save FILE"
+        write(save, profile_text(found, cases, command, prior.sources).encode())
     print_document(fit_document(found, cases, told))
-    if save is None:
-        return
-    command = f"archinfer fit --hardware {hardware}"
-    command += f" --observations {observations}" if observations is not None else ""
-    command += f" --release {release:g}" if release is not None else ""
-    command += " --save FILE"
-    text = profile_text(found, cases, command, prior.sources)
-    write(save, text.encode())
-    say(f"saved {save}")
+    if save is not None:
+        say(f"saved {save}")
 
 
 def _rows(profile: str, path: str | None) -> list[Observation]:
