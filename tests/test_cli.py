@@ -428,7 +428,9 @@ def test_names_of_files_are_printed_on_one_line(
     page = tmp_path / "a\nerror: \x1b[2Jb.html"
     found = run(capsys, "predict", "llama-3.1-8b", "--report", str(page))
     assert page.exists() and found.err == f"wrote {tmp_path}/a\\nerror: \\x1b[2Jb.html\n"
-    assert run(capsys, "check", "--init", str(tmp_path / "a\nb.yaml")).out.count("\n") == 1
+    path = str(tmp_path / "a\nb.yaml")
+    assert run(capsys, "check", "--init", path).out.count("\n") == 1
+    assert run(capsys, "check", "--lint", path).code == 0
 
 
 @pytest.mark.parametrize("words", [["predict"], ["models", "show"], ["compare"], ["pareto"]])

@@ -21,10 +21,12 @@ from archinfer.errors import FileError, InputError
 from archinfer.hardware.profile import Hardware
 from archinfer.inference import alternatives
 from archinfer.inference.building import generative_model
+from archinfer.inference.contradiction import contradictions
 from archinfer.inference.evidence import Conditions, Deployment, Evidence, Piece
 from archinfer.inference.generative import COORDINATES, DEPLOYED
 from archinfer.inference.infer import infer
 from archinfer.inference.lanes import WIDTH
+from archinfer.inference.narrowing import Outlook
 from archinfer.inference.observing import (
     SHARED,
     Noise,
@@ -162,6 +164,10 @@ class TestInference:
             founding(), 4096, target_ess=500, evidence=Evidence((SHORT, replace(told, spread=0.7)))
         )
         assert 1.3 < width(loose, "total_params") < width(several(), "total_params")
+
+    def test_what_no_draw_predicts_contradicts_nothing(self) -> None:
+        silent = Outlook(np.full(3, np.nan), np.ones(3), 4.0)
+        assert contradictions((PASS,), lambda _: silent, {}, lambda _: None) == ()
 
     def test_contradictions_have_no_posterior(self) -> None:
         slow = replace(PREFILL, value=1.0)

@@ -78,6 +78,9 @@ def contradictions(
         outlook = without(place)
         if outlook is not None:
             (low, _, high), tail = outlook.expected(piece)
+            # Where no draw says what the piece would be, nothing speaks against it.
+            if not np.isfinite(low):
+                continue
             found.append(_against(piece.kind, piece.text, (piece.value,) * 2, (low, high), tail))
     for kind, (least, most) in facts.items():
         values = unasked(kind)

@@ -154,7 +154,7 @@ the time."""
 def _narrowed(rng: random.Random, words: list[str]) -> list[str]:
     if rng.random() < WIDE:
         return words
-    spread = "--confidence" in words or words[0] != "solve" or "--observed" in words
+    spread = any(x in ("--confidence", "--evidence") or "--observed" in x for x in words)
     depths = ("1:2", "40", "61", "88") if spread else ("1:4", "14:20", "40:46", "60:62", "88:90")
     if "--layers" not in words:
         words = [*words, "--layers", rng.choice(depths)]
@@ -379,27 +379,31 @@ def _shipped(name: str) -> str:
 
 def _evidence(rng: random.Random, folder: Path) -> Case:
     """An evidence file, mostly with deployments on other machines, checked or answered."""
-    text = _shipped("evidence-example.yaml")
-    head, _, lanes = text.partition("# deployments:")
+    head, _, lanes = _shipped("evidence-example.yaml").partition("# deployments:")
+    first, *pieces = re.split(r"(?m)^  - (?=[a-z])", _plain(head))
     lanes = "deployments:" + "\n".join(line.removeprefix("# ") for line in lanes.splitlines())
     machines = ", ".join(rng.sample(HARDWARE, rng.choice((1, 1, 2))))
-    lanes = lanes.replace("h100-sxm, h200-sxm, b200", machines)
-    text = head + (lanes if rng.random() < 0.6 else "")
-    # Comments hold no line that a spoilt file could be wrong by.
-    lines = [line for line in text.splitlines(keepends=True) if not line.startswith("#")]
-    path = _written(rng, folder, "mine.yaml", "".join(lines))
-    if rng.random() < 0.7:
-        return Case(["evidence", path])
-    words = ["solve", *_machine(rng), "--architectures", "0", "--evidence", path]
-    return Case(_narrowed(rng, words + _options(rng, OBSERVED)))
+    lanes = lanes.replace("h100-sxm, h200-sxm, b200", machines) if rng.random() < 0.5 else ""
+    if rng.random() < 0.25:
+        # Each piece is held against all others: of many that takes minutes.
+        pieces = [pieces[0], *rng.sample(pieces[1:], rng.choice((0, 1)))]
+        path = _written(rng, folder, "mine.yaml", "  - ".join([first, *pieces]) + lanes)
+        words = ["solve", *_machine(rng), "--architectures", "0", "--evidence", path]
+        return Case(_narrowed(rng, words + _options(rng, OBSERVED)))
+    text = "  - ".join([first, *pieces]) + lanes
+    return Case(["evidence", _written(rng, folder, "mine.yaml", text)])
+
+
+def _plain(text: str) -> str:
+    """Without lines of comments, which hold nothing that could be spoilt."""
+    return "".join(x for x in text.splitlines(keepends=True) if not x.startswith("#"))
 
 
 def _observations(rng: random.Random, folder: Path) -> Case:
     """Rows of speeds, fitted or predicted."""
-    text = _shipped("observations-example.yaml")
     machine = rng.choice(("wse-2", "groq-lpu-v1", "h100-sxm", "sn40l"))
-    lines = [x for x in text.splitlines(keepends=True) if not x.startswith("#")]
-    path = _written(rng, folder, "mine.yaml", "".join(lines).replace("h100-sxm", machine))
+    text = _plain(_shipped("observations-example.yaml")).replace("h100-sxm", machine)
+    path = _written(rng, folder, "mine.yaml", text)
     asked = ["--hardware", rng.choice((machine, machine, rng.choice(HARDWARE)))]
     if rng.random() < 0.5:
         how = rng.choice(("--observations", "--test"))
@@ -574,16 +578,16 @@ def _words(rng: random.Random, folder: Path) -> Case:
 
 KINDS: dict[str, tuple[Callable[[random.Random, Path], Case], int]] = {
     "solve": (_solve, 24),
-    "observed": (_observed, 6),
-    "predict": (_predict, 14),
+    "observed": (_observed, 5),
+    "predict": (_predict, 16),
     "compare": (_compare, 5),
     "pareto": (_pareto, 6),
     "check": (_check, 8),
     "profile": (_profile, 9),
     "begun": (_begun, 3),
-    "evidence": (_evidence, 6),
-    "observations": (_observations, 5),
-    "config": (_config, 12),
+    "evidence": (_evidence, 5),
+    "observations": (_observations, 4),
+    "config": (_config, 13),
     "headers": (_headers, 7),
     "words": (_words, 5),
 }
