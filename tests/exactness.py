@@ -131,6 +131,23 @@ def random_question(
     )
 
 
+def limited(rng: np.random.Generator, hardware: Hardware) -> Question:
+    """A random question that also limits throughput, the cost of a token, power or price, in part
+    with the prompts of others; the hardware states power and price."""
+    question = random_question(rng, None, hardware)
+    users, tokens = question.concurrency, question.tokens_per_s
+    nodes = max(question.nodes[1], 1)
+    limits = {
+        "throughput_tokens_per_s": users * tokens * drawn(rng, (0.1, 3.0)),
+        "max_token_dollars": drawn(rng, (0.02, 2.0)) * nodes * 1000.0 / (users * tokens),
+        "power_w": nodes * hardware.power_w * drawn(rng, (0.02, 1.0)),
+        "price_per_hour": nodes * 4.0 * drawn(rng, (0.02, 1.0)),
+    }
+    kept = {name: limit for name, limit in limits.items() if rng.random() < 0.4}
+    prompt = None if rng.random() < 0.5 else int(drawn(rng, (10.0, 32_000.0)))
+    return question.with_(**kept, prompt_tokens=prompt)
+
+
 def feasible(
     rng: np.random.Generator, constant: str | None = None, hardware: Hardware | None = None
 ) -> Region:

@@ -154,7 +154,8 @@ def test_solve_reads_numbers_and_texts_alike() -> None:
 
 def test_solve_answers_like_the_question() -> None:
     answer = solve("wse-3", 88, 750, weights="fp8", architectures=2)
-    assert answer.question == Question(Hardware.load("wse-3"), weights=("fp8",))
+    usual = Question(Hardware.load("wse-3"), weights=("fp8",), prompt_tokens=7500)
+    assert answer.question == usual
     assert len(answer.architectures) == 2
     total = answer.to_dict()["ranges"]["total_params"]
     # 44 GB of 88 wafers, of which at most all can be weights of one byte.

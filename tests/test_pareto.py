@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import shlex
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +25,7 @@ from archinfer.physics.economy import node_dollars_per_hour, node_power_w
 from archinfer.physics.mapping import Layout
 from archinfer.physics.prefill import time_to_first_token
 from archinfer.report.pareto import csv_rows
+from archinfer.solver.emit import emit
 from tests.cli import run
 
 
@@ -60,7 +62,7 @@ def test_every_deployment_is_what_predict_says(model: str, hardware: str) -> Non
         if first is not None:
             assert float(first.total) == pytest.approx(float(found.first_token_s.p50[i]), rel=1e-9)
         watts = node_power_w(one.hardware, one.workload, one.mapping, one.time.total)
-        assert float(watts) == pytest.approx(float(found.power_w[i]), rel=1e-9)
+        assert float(watts) == pytest.approx(float(found.node_power_w[i]), rel=1e-9)
         hourly = float(node_dollars_per_hour(one.hardware, watts)) * one.nodes_used
         made = 3600.0 * found.batch[i] * one.speed.p50
         assert found.dollars[i] == pytest.approx(1e6 * hourly / made, rel=1e-9)
@@ -235,7 +237,7 @@ def test_power_grows_with_users_and_stays_below_the_nameplate() -> None:
     found = evaluated("llama-3.1-70b", "h100-sxm")
     mine = (found.mapping.tensor_parallel == 8) & (found.mapping.layers_per_stage == 80)
     order = np.argsort(found.batch[mine])
-    watts = found.power_w[mine][order]
+    watts = found.node_power_w[mine][order]
     assert np.all(np.diff(watts) >= -1e-9) and watts[-1] <= found.hardware.power_w
     assert watts[0] > found.hardware.idle_power_w
 
@@ -310,26 +312,29 @@ def test_wrong_input_is_one_line(capsys, arguments, said) -> None:
     assert done.code == 2 and said in done.err and done.err.count("\n") == 1
 
 
-def test_solve_with_a_cost_of_a_token() -> None:
-    """No model that is found costs more by predict, without the prompts of others."""
+@pytest.mark.parametrize("limit", [{"max_cost": "2 USD"}, {"max_power": "2 kW"}])
+def test_what_solve_emits_predict_says_again(capsys, tmp_path: Path, limit) -> None:
+    """Speed, power and cost of a token, with the prompts of others; and the limit is kept."""
     asked = {
-        "hardware": "b200", "nodes": "1:8", "tokens_per_second": 100, "concurrency": 8,
-        "speculation": 1, "weights": "fp8",
+        "hardware": "h100-sxm", "nodes": "1:8", "tokens_per_second": 60, "concurrency": 16,
+        "weights": "fp8", "prompt": "4k", "output": "500", "architectures": 2,
     }  # fmt: skip
-    sizes = []
-    for cost in (20, 4, 2):
-        found = solve(**asked, max_cost=cost)
-        sizes.append(found.ranges["total_params"].high.value if found.feasible else 0.0)
-        for design in found.architectures:
-            one = predict(
-                design.architecture, "b200", nodes=int(design.nodes), concurrency=8,
-                speculation=1, weights="fp8,embedding=fp8,head=fp8", mapping=design.mapping,
-                changes=False,
-                context=8000, prompt=1, software="usual",
-            )  # fmt: skip
-            # Of the others' prompts a token each is left.
-            assert one.fits and one.dollars_per_million_output_tokens <= cost * 1.001
-    assert sizes == sorted(sizes, reverse=True) and sizes[0] > sizes[-1]
+    free, found = solve(**asked), solve(**asked, **limit)
+    most = [answer.ranges["total_params"].high.value for answer in (free, found)]
+    assert most[1] < most[0] and found.question.prompt_tokens == 4000
+    emit(found.architectures, found.question, str(tmp_path))
+    files = sorted(tmp_path.glob("*/config.json"))
+    assert len(files) == len(found.architectures) == 2
+    for file in files:
+        about = json.loads(file.read_text())["_archinfer"]
+        said = run(capsys, *shlex.split(about["predict"])[1:], "--format", "json")
+        (one,) = json.loads(said.out)["results"]
+        design = next(d for d in found.architectures if d.total_params == about["total_params"])
+        assert one["tokens_per_s"] == pytest.approx(about["tokens_per_s"], rel=1e-6)
+        for name in ("power_at_load_w", "dollars_per_million_output_tokens"):
+            assert one[name] == pytest.approx(getattr(design, name), rel=1e-6)
+        assert one["dollars_per_million_output_tokens"] <= 2.0 or "max_power" in limit
+        assert one["power_at_load_w"] <= 2000.0 or "max_cost" in limit
 
 
 def test_the_best_batch_is_within_a_step_of_the_measured_one() -> None:

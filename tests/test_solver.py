@@ -1,5 +1,6 @@
 """The region is exact, monotone, and says what draws its edges."""
 
+from dataclasses import replace
 from functools import cache
 from statistics import NormalDist
 
@@ -29,6 +30,7 @@ from tests.exactness import (
     agreement,
     by_slice,
     directly,
+    limited,
     random_hardware,
     random_question,
 )
@@ -487,6 +489,19 @@ def test_architectures_are_really_feasible() -> None:
             if not question.observed:
                 best = 3.0 / design.time_s["total"]
                 assert best >= question.tokens_per_s
+
+
+@pytest.mark.parametrize("name", ["h100-sxm", "b200", "wse-3"])
+def test_limits_of_cost_and_power_at_load_are_exact(name: str) -> None:
+    """Beside prompts of others; with the nodes paid by the hour, and with power paid for."""
+    rng, hardware = np.random.default_rng(3), Hardware.load(name)
+    bought = replace(
+        hardware, price_dollars_per_hour=np.nan, price_dollars=3e4, life_years=5.0,
+        dollars_per_kwh=1.0,
+    )  # fmt: skip
+    found = [by_slice(limited(rng, h), 500, rng) for h in (hardware, bought) for _ in range(5)]
+    assert sum(f.inside for f in found) > 200
+    assert sum(f.differing for f in found) == 0
 
 
 def test_power_and_price_bound_the_nodes() -> None:

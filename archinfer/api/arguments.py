@@ -71,6 +71,13 @@ def count(name: str, asked: Mapping[str, Any], default: Any = None) -> Any:
     return None if found is None else int(found)
 
 
+def mixed_load(asked: Mapping[str, Any], context: Any = "8k") -> tuple[int, int | None, int]:
+    """Tokens of context, of a prompt where one is said, and of an answer."""
+    prompt, answer = count("prompt", asked), count("output", asked, "1k")
+    usual = context if prompt is None else prompt + answer // 2
+    return count("context", asked, usual), prompt, answer
+
+
 def span(name: str, asked: Mapping[str, Any]) -> Range:
     """The range asked for under a name."""
     return ASKS[name].range(name, asked[name])

@@ -10,7 +10,15 @@ from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 
-from archinfer.api.arguments import arguments, check_active, count, naming, number, span
+from archinfer.api.arguments import (
+    arguments,
+    check_active,
+    count,
+    mixed_load,
+    naming,
+    number,
+    span,
+)
 from archinfer.api.solving import Machine, family_rules, machine
 from archinfer.asked.served import Common, Served
 from archinfer.asking import LAYERS_MOST, Quantity, read_speculation
@@ -160,8 +168,7 @@ def served(profile: Hardware, nodes: Quantity | None, asked: Mapping[str, Any]) 
         kv = "" if asked["kv"] is None else kv_format(asked["kv"]).name
     if profile.decoder_formats and weights is None and not kv:
         weights = kv = profile.decoder_formats[0]
-    prompt, answer = count("prompt", asked), count("output", asked, "1k")
-    context = count("context", asked, "8k" if prompt is None else prompt + answer // 2)
+    context, prompt, answer = mixed_load(asked)
     return Deployment(
         nodes=None if nodes is None else ASKS["nodes"].single().count("nodes", nodes),
         context_tokens=context,

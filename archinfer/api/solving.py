@@ -13,6 +13,7 @@ from archinfer.api.arguments import (
     arguments,
     check_active,
     count,
+    mixed_load,
     naming,
     number,
     pairs,
@@ -35,6 +36,7 @@ from archinfer.models.formats import kv_format, weight_format, weight_formats
 from archinfer.models.named import read_model
 from archinfer.models.solver_family import ATTENTION_KINDS, FamilyRules, Habits, attention_rule
 from archinfer.phrases import LACKS
+from archinfer.physics.deployment import usual_prompt
 from archinfer.physics.economy import node_dollars_per_hour
 from archinfer.physics.mapping import Layout, read_layout
 from archinfer.question import ASKS, FOUNDING
@@ -190,8 +192,7 @@ def _question(
     """The question of arguments that are all there."""
     sparsity = asked["sparsity"]
     key, speed = _speed(tokens_per_second, asked)
-    at = (asked["evidence"] or Evidence(())).conditions
-    observed = key != "tokens_per_second"
+    at, observed = (asked["evidence"] or Evidence(())).conditions, key != "tokens_per_second"
     if asked["physics_only"] and sparsity is not None:
         raise InputError("sparsity: a habit of design, which physics_only leaves out")
     profile, overrides = machine(hardware, asked["set"])
@@ -199,6 +200,7 @@ def _question(
         profile.softwares(asked["software"])
     total, active = span("total", asked), span("active", asked)
     check_active(active[0], total[1])
+    context, prompt, answer = mixed_load(asked, at.context or "8k")
     habits = None if asked["physics_only"] else Habits()
     if sparsity is not None:
         habits = Habits(sparsity=span("sparsity", asked))
@@ -208,7 +210,9 @@ def _question(
         tokens_per_s=ASKS[key].number(key, speed),
         observed=observed,
         ceiling=key == "observed_max",
-        context_tokens=count("context", asked, at.context or "8k"),
+        context_tokens=context,
+        prompt_tokens=None if observed else usual_prompt(context, prompt, answer),
+        output_tokens=answer,
         context_known=asked["context"] is not None,
         concurrency=count("concurrency", asked, at.concurrency or 1),
         **_numbers(profile, asked),
@@ -236,8 +240,7 @@ def _question(
         found = found.with_(layout=_layout(found, asked["mapping"]))
     if asked["calibration"] is None:
         return found
-    path = os.fspath(asked["calibration"])
-    if not path:
+    if not (path := os.fspath(asked["calibration"])):
         raise InputError("calibration: expected a file, found ''")
     return apply(found, read_calibration(path), path)
 
@@ -295,6 +298,8 @@ def _check_goes_together(question: Question, asked: Mapping[str, Any]) -> None:
     for name, limit in zip(("max_price", "max_cost"), limits, strict=True):
         if limit is not None and not priced:
             raise InputError(f"{name}: {LACKS['price'].format(hardware=profile.name)}")
+    if question.observed and asked["prompt"] is not None:
+        raise InputError("prompt: goes with a target, found an observed speed")
     if question.observed and question.confidence_z != 0.0:
         raise InputError(
             "confidence: goes with a target; an observed speed is held against the 90 % interval "
@@ -386,9 +391,8 @@ def formats(weights: str | Sequence[str]) -> tuple[str, ...]:
 def _numbers(profile: Hardware, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Formats of weights and KV cache: where nobody says, those of the decoder that a machine was
     measured with, if it was."""
-    usual = options_of("solve")
+    usual, own = options_of("solve"), profile.decoder_formats
     said = {name: asked[name] for name in ("weights", "kv")}
-    own = profile.decoder_formats
     if own and all(said[n] == usual[n][1].default for n in said):
         return {"weights": own, "kv": own[0]}
     with naming("kv"):

@@ -45,6 +45,7 @@ _CONTEXTS = (
 _USERS = Use("Users served at once.", "1")
 _SEVERAL_USERS = Use("Users served at once; several for a sweep, as 1,8,32.", "1")
 _ANSWER = Use("Tokens of a user's answer.", "1k")
+_PROMPT = "Tokens of a user's prompt. Default: the context less half an answer."
 _TARGET = "Tokens/s that one user shall see at least, as 100."
 MAX_COST = "Dollars for a million output tokens at most, as 2USD."
 _SET = "Set a figure of the profile, as link.latency='2 us'."
@@ -183,11 +184,14 @@ class Common(TypedDict, total=False):
         Quantity | None,
         Ask(
             **_TOKENS,
-            predict="Tokens of a user's prompt. Default: the context less half an answer.",
+            solve=f"{_PROMPT} A target's.",
+            predict=_PROMPT,
             pareto="Tokens of a user's prompt. Default: 8k.",
         ),
     ]
-    output: Annotated[Quantity | None, Ask(**_TOKENS, predict=_ANSWER, pareto=_ANSWER)]
+    output: Annotated[
+        Quantity | None, Ask(**_TOKENS, solve=_ANSWER, predict=_ANSWER, pareto=_ANSWER)
+    ]
     concurrency: Annotated[
         Quantity | None,
         Ask(

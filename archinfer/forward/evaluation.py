@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.decode import decode_time, log_sd, speed_range
+from archinfer.physics.economy import node_dollars_per_hour, node_power_w
 from archinfer.physics.mapping import Placement, mappings
 from archinfer.physics.memory import Memory, memory_fraction
 from archinfer.physics.terms import TokenTime
@@ -72,6 +73,21 @@ class Evaluation:
     def nodes(self) -> Number:
         """Nodes in use."""
         return self.mapping.nodes(self.workload.shape.layers)
+
+    @cached_property
+    def node_power_w(self) -> FloatArray:
+        """Mean power of one node."""
+        return node_power_w(self.hardware, self.workload, self.mapping, self.time.total)
+
+    @property
+    def power_w(self) -> Number:
+        """Mean power of the nodes in use."""
+        return self.nodes * self.node_power_w
+
+    @property
+    def dollars_per_hour(self) -> Number:
+        """Of the nodes in use."""
+        return self.nodes * node_dollars_per_hour(self.hardware, self.node_power_w)
 
     @cached_property
     def log_sd(self) -> Number:

@@ -28,7 +28,7 @@ from archinfer.models.architecture import Architecture
 from archinfer.models.shape import FloatArray, ModelShape
 from archinfer.physics.decode import Z90
 from archinfer.physics.deployment import Deployment
-from archinfer.physics.economy import knows_activity, node_dollars_per_hour, node_power_w
+from archinfer.physics.economy import knows_activity, token_dollars
 from archinfer.physics.firsttoken import first_token_spread
 from archinfer.physics.mapping import Placement
 from archinfer.physics.prefill import time_to_first_token
@@ -178,21 +178,10 @@ class Evaluated(Evaluation):
         return np.asarray(self.copies * self.nodes)
 
     @cached_property
-    def power_w(self) -> FloatArray:
-        """Of one node."""
-        found = node_power_w(self.hardware, self.workload, self.mapping, self.time.total)
-        return np.broadcast_to(found, self.batch.shape)
-
-    @cached_property
-    def dollars_per_hour(self) -> FloatArray:
-        """Of all nodes."""
-        return self.all_nodes * node_dollars_per_hour(self.hardware, self.power_w)
-
-    @cached_property
     def dollars(self) -> FloatArray:
         """For a million output tokens."""
-        tokens_per_hour = 3600.0 * self.users * self.user_speed.p50 * self.plan.utilisation
-        return np.asarray(1e6 * self.dollars_per_hour / tokens_per_hour)
+        made = self.users * self.user_speed.p50 * self.plan.utilisation
+        return np.asarray(token_dollars(self.copies * self.dollars_per_hour, made))
 
     def choice(self, i: int) -> Choice:
         """One of the deployments."""
@@ -218,11 +207,11 @@ class Evaluated(Evaluation):
             tokens_per_s_per_user=speed,
             tokens_per_s_per_node=three(self.user_speed, per_node),
             time_to_first_token_s=three(self.first_token_s),
-            dollars_per_hour=float(self.dollars_per_hour[i]),
+            dollars_per_hour=one(self.copies * self.dollars_per_hour),
             dollars_per_million_output_tokens=float(self.dollars[i]),
             dollars_per_million_tokens=float(self.dollars[i]) * plan.output_tokens / whole,
-            joules_per_token=float(self.power_w[i]) / (per_node * speed.p50),
-            power_w=float(self.power_w[i] * self.all_nodes[i]),
+            joules_per_token=one(self.node_power_w) / (per_node * speed.p50),
+            power_w=one(self.copies * self.power_w),
             power_basis="activity" if knows_activity(self.hardware) else "nameplate",
             memory_fraction=one(self.memory_fraction),
             limit=max(TERMS, key=lambda term: one(getattr(self.time, term))),

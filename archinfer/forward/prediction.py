@@ -22,7 +22,7 @@ from archinfer.models.described import Component
 from archinfer.models.shape import ModelShape, Number
 from archinfer.physics.decode import Z90, decode_time
 from archinfer.physics.deployment import Deployment
-from archinfer.physics.economy import node_dollars_per_hour, node_power_w
+from archinfer.physics.economy import node_dollars_per_hour, node_power_w, token_dollars
 from archinfer.physics.firsttoken import FirstToken, first_token
 from archinfer.physics.mapping import Placement
 from archinfer.physics.memory import RESERVE_LOG_SD, Memory, fit_chance, memory_fraction
@@ -283,7 +283,7 @@ class Prediction(Record):
     def dollars_per_million_output_tokens(self) -> Nullable:
         """of the nodes in use, busy all the time; null: the profile states no price"""
         hourly = node_dollars_per_hour(self.hardware, self.power_at_load_w / self.nodes_used)
-        return float(1e6 * hourly * self.nodes_used / (3600.0 * self.throughput.p50))
+        return float(token_dollars(hourly * self.nodes_used, self.throughput.p50))
 
     @property
     def region_side(self) -> Nullable:

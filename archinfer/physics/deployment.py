@@ -23,6 +23,13 @@ _LEAST = (
 )
 
 
+def usual_prompt(context_tokens: int, prompt_tokens: int | None, output_tokens: int) -> int:
+    """Tokens of a user's prompt: what the context holds beside half an answer, if nobody says."""
+    if prompt_tokens is not None:
+        return prompt_tokens
+    return max(context_tokens - output_tokens // 2, 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Deployment:
     """What is asked of a model and the hardware under it.
@@ -79,9 +86,7 @@ class Deployment:
     @property
     def prompt(self) -> int:
         """Tokens of a user's prompt."""
-        if self.prompt_tokens is not None:
-            return self.prompt_tokens
-        return max(self.context_tokens - self.output_tokens // 2, 1)
+        return usual_prompt(self.context_tokens, self.prompt_tokens, self.output_tokens)
 
     def forced(self, layers: Number) -> Placement | None:
         """The mapping that is forced on a model with so many layers; None: the fastest."""

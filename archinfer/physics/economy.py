@@ -66,6 +66,11 @@ def node_power_w(
     return np.asarray(np.fmin(power, hardware.power_w))
 
 
+def token_dollars(dollars_per_hour: Number, tokens_per_s: Number) -> Number:
+    """Dollars for a million output tokens of nodes that cost so much an hour."""
+    return 1e6 * dollars_per_hour / (3600.0 * tokens_per_s)
+
+
 def node_dollars_per_hour(hardware: Hardware, power_w: Number) -> FloatArray:
     """What one node costs an hour: rent where there is one, else purchase and electricity; NaN: the
     profile states neither."""

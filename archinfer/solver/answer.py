@@ -39,7 +39,8 @@ class Asked(Record):
     KEYS = (
         "hardware=question.hardware.name", "nodes=question.nodes",
         "nodes_known=question.nodes_known", "tokens_per_s=question.tokens_per_s", "mode",
-        "context_tokens=question.context_tokens", "concurrency=question.concurrency",
+        "context_tokens=question.context_tokens", "prompt_tokens=question.prompt_tokens",
+        "output_tokens=question.output_tokens", "concurrency=question.concurrency",
         "weights=question.weights", "kv=question.kv", "attention=question.rules.attention",
         "vocabulary=question.rules.vocab_size", "tied=question.rules.tied",
         "speculation=question.speculation", "posterior_speculation",

@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 
 from archinfer.models.shape import FloatArray
 from archinfer.physics.decode import Z90
+from archinfer.physics.economy import knows_activity
 from archinfer.physics.memory import room_bytes
 from archinfer.solver.constraints import HIDDEN_FLOOR, Candidate, constraints
 from archinfer.solver.question import Question
 from archinfer.solver.slices import Index, Slices
 
-FAST = ("speed", "throughput", "cost")
-"""The constraints that ask for speed."""
+FAST = ("speed", "throughput", "cost", "power", "price")
+"""The constraints that ask for speed, or limit what nodes draw and cost at their load: memory and
+time move both of these with N, and what they allow of a piece of N is one interval."""
 SLOW = "speed (not faster)"
 TINY = 1e-300
 MOST = 1e18
@@ -114,13 +116,20 @@ class Bounds:
 
     @property
     def spread(self) -> bool:
-        """Whether a limit of speed moves with the spread, which need not be continuous."""
-        return bool(self.question.observed or self.question.confidence_z != 0.0)
+        """Whether a limit moves with the spread, which need not be continuous, or with power, which
+        need not grow with N."""
+        return bool(self.question.observed or self.question.confidence_z != 0.0 or self.by_activity)
+
+    @property
+    def by_activity(self) -> bool:
+        """Whether power or price is limited and follows from what the nodes do."""
+        return self.has("power", "price") and knows_activity(self.question.hardware)
 
     @property
     def alone(self) -> bool:
         """Whether one token at a time passes a wafer, so that neither batch nor queue matters."""
-        return self.question.hardware.spatial and self.question.concurrency == 1
+        q = self.question
+        return q.hardware.spatial and q.concurrency == 1 and not self.by_activity
 
     @property
     def jumps(self) -> bool:
@@ -156,8 +165,8 @@ class Bounds:
     def gain(self) -> float:
         """Most by which a slack of speed at any N exceeds that at the least, where T is least.
 
-        Of the spread, which is at most that of three constants that take the same seconds, and of
-        the software.
+        Of the spread, which is at most that of three constants that take the same seconds, of the
+        software, and of power between idle and nameplate.
         """
         q = self.question
         _, _, covariance = q.hardware.constants()
@@ -167,7 +176,8 @@ class Bounds:
         )
         z = Z90 if q.observed else abs(q.confidence_z)
         spread = float(np.hypot(q.hardware.model_error_log_sd, constants))
-        return float(z * spread + max(software, 0.0))
+        idle = q.hardware.power_w / max(q.hardware.idle_power_w, TINY) if self.by_activity else 1.0
+        return float(z * spread + max(software, 0.0) + np.log(idle))
 
     def candidate(self, total: FloatArray, active: FloatArray, index: Index) -> Candidate:
         """Models in the slices at `index`."""

@@ -21,7 +21,7 @@ from archinfer.models.shape import FloatArray, ModelShape, Number
 from archinfer.models.solver_family import family_shape, in_formats
 from archinfer.phrases import CONSTRAINTS
 from archinfer.physics.decode import Z90, software_speed, speed_at, throughput
-from archinfer.physics.economy import node_dollars_per_hour
+from archinfer.physics.economy import token_dollars
 from archinfer.physics.mapping import Placement
 from archinfer.physics.memory import memory_fraction
 from archinfer.physics.workload import Traffic, Workload
@@ -77,6 +77,15 @@ class Candidate(Evaluation):
     def accepted_needed(self) -> Number:
         """Tokens a pass must gain, at central constants, for the speed asked for."""
         return self.question.tokens_per_s * self.time.total
+
+    @property
+    def token_dollars(self) -> Number:
+        """Dollars for a million output tokens of all users, at the middle of the accepted tokens,
+        as `predict` says it."""
+        q = self.question
+        middle = np.sqrt(q.speculation[0] * q.speculation[1])
+        made = throughput(self.time, q.concurrency, middle) * _software(self, -1)[0]
+        return token_dollars(self.dollars_per_hour, made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,25 +166,18 @@ def _throughput(c: Candidate) -> Number:
 
 
 def _cost(c: Candidate) -> Number:
-    """Against the tokens/s over all users at which the nodes in use are paid."""
-    q = c.question
-    assert q.max_token_dollars is not None
-    each = node_dollars_per_hour(q.hardware, q.hardware.power_w)
-    needed = c.nodes * each * 1e6 / (3600.0 * q.max_token_dollars)
-    made = throughput(c.time, q.concurrency, q.speculation[1]) * _software(c, -1)[0]
-    return _log_ratio(made, needed)
+    assert c.question.max_token_dollars is not None
+    return _log_ratio(c.question.max_token_dollars, c.token_dollars)
 
 
 def _power(c: Candidate) -> Number:
     assert c.question.power_w is not None
-    return _log_ratio(c.question.power_w, c.nodes * c.question.hardware.power_w)
+    return _log_ratio(c.question.power_w, c.power_w)
 
 
 def _price(c: Candidate) -> Number:
     assert c.question.price_per_hour is not None
-    hardware = c.question.hardware
-    each = node_dollars_per_hour(hardware, hardware.power_w)
-    return _log_ratio(c.question.price_per_hour, c.nodes * each)
+    return _log_ratio(c.question.price_per_hour, c.dollars_per_hour)
 
 
 def _shape(c: Candidate) -> Number:

@@ -39,7 +39,8 @@ class Design(Record):
         "hidden_size=architecture.hidden_size",
         "experts", "experts_per_token", "expert_width", "attention", "weights",
         "tokens_per_s=speed", "accepted_tokens_needed=accepted_needed", "memory_bytes",
-        "memory_fraction", "time_s", "bottleneck",
+        "memory_fraction", "time_s", "bottleneck", "power_at_load_w",
+        "dollars_per_million_output_tokens",
     )  # fmt: skip
 
     architecture: Architecture
@@ -59,6 +60,10 @@ class Design(Record):
     """over all nodes"""
     memory_fraction: Nullable
     """of the fullest node's usable memory"""
+    power_at_load_w: Nullable
+    """mean power of the nodes in use (`physics.economy`); null: the profile states none"""
+    dollars_per_million_output_tokens: Nullable
+    """of the nodes in use, busy all the time; null: the profile states no price"""
     region_side: float
     slack: dict[str, float]
 
@@ -218,6 +223,8 @@ def evaluate(
             time_s={term: at(getattr(time, term), i) for term in (*TERMS, "total")},
             memory_bytes=at(candidate.memory.total, i),
             memory_fraction=at(candidate.memory_fraction, i) if "capacity" in slack else np.nan,
+            power_at_load_w=at(candidate.power_w, i),
+            dollars_per_million_output_tokens=at(candidate.token_dollars, i),
             region_side=at(time.side, i),
             slack={k: at(v, i) for k, v in slack.items()},
         )

@@ -217,6 +217,10 @@ def predict_arguments(design: Design, question: Question, path: str) -> list[str
         "--speculation", f"{low!r}:{high!r}",
         "--software", USUAL_SOFTWARE,
     ]  # fmt: skip
+    # Where passes waited for nobody's prompt, one of a token for a very long answer.
+    prompt, output = question.prompt_tokens, question.output_tokens
+    if question.concurrency > 1 or prompt is not None:
+        arguments += ["--prompt", f"{prompt or 1}", "--output", f"{output if prompt else 10**8}"]
     for change in question.overrides:
         key, _, value = change.partition("=")
         arguments += ["--set", f"{key.strip()}={value.strip()}"]

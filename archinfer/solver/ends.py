@@ -76,7 +76,10 @@ def active_ends(question: Question, slices: Slices) -> ActiveEnds:
     if len(moved):
         least = b.total_low_of(np.exp(top[moved]), moved)
         high_by[moved] = b.slowest_name(least, np.exp(top[moved]), moved)
-    low_by = np.where(x_low > low, SLOW if b.has(SLOW) else "speed", low_by)
+    raised = x_low > low
+    low_by = np.where(raised, SLOW, low_by).astype(object)
+    if not b.has(SLOW) and (at := np.flatnonzero(raised & np.isfinite(x_high))).size:
+        low_by[at] = b.slowest_name(b.total_low_of(np.exp(x_low[at]), at), np.exp(x_low[at]), at)
     kept = np.flatnonzero((x_low <= x_high) & np.isfinite(x_high))
     return ActiveEnds(
         slices, np.exp(x_low), np.exp(x_high), np.asarray(low_by, str), high_by.astype(str), several
@@ -279,6 +282,8 @@ def _farther(
 def _low_names(b: Bounds, total: FloatArray, active: FloatArray, active_by: Names) -> Names:
     near = 1.0 + _NEAR
     names = np.full(len(total), SLOW, dtype=object)
+    if not b.has(SLOW) and b.has(*FAST):
+        names[:] = b.slowest_name(total, active, np.arange(len(total)))
     diagonal = total <= b.sparsity_low * active * near
     # On the line N = A the total is least because the active parameters are.
     names[diagonal] = active_by[diagonal]

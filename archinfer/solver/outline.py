@@ -19,8 +19,8 @@ from archinfer.physics.decode import tokens_per_s
 from archinfer.solver.constraints import slacks
 from archinfer.solver.region import Region
 
-UPPER = ("capacity", "sparsity", "speed", "throughput", "cost", "total asked")
-LOWER = ("definition", "sparsity", "speed (not faster)", "total asked")
+UPPER = ("capacity", "sparsity", "speed", "throughput", "cost", "power", "price", "total asked")
+LOWER = ("definition", "sparsity", "speed (not faster)", "power", "price", "total asked")
 """Constraints that can draw the upper and the lower edge of the total."""
 
 Index = NDArray[np.intp]

@@ -99,6 +99,10 @@ class Question:
     """what made an observed speed, "usual" or one that the profile lists; null: unknown"""
     tables_known: frozenset[str] = frozenset()
     """of "vocabulary" and "tied", what was asked for; the posterior draws the others"""
+    prompt_tokens: int | None = None
+    """of every other user, for which decode passes wait; null: they wait for nobody's"""
+    output_tokens: int = 1000
+    """of an answer"""
     context_known: bool = False
     """the context was asked for; False: the posterior draws it"""
 
@@ -130,7 +134,8 @@ class Question:
         """What is asked of a pass with such weights; arguments as of `Traffic`."""
         return Traffic(
             self.context_tokens, self.concurrency, weight_bits, outside_bits, self.kv_bits,
-            weights_only=weights_only,
+            weights_only=weights_only, prompt_tokens=self.prompt_tokens,
+            output_tokens=self.output_tokens,
         )  # fmt: skip
 
     @property

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from archinfer.errors import InputError
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray
+from archinfer.physics.economy import knows_activity, node_dollars_per_hour
 from archinfer.physics.mapping import Placement, group_sizes, mappings
 from archinfer.solver.constraints import Candidate, constraints
 from archinfer.solver.question import Question
@@ -176,13 +177,14 @@ def _may_be_dense(question: Question) -> bool:
 
 
 def _affordable(question: Question, slices: Slices) -> Slices:
-    """Without the slices whose nodes alone break a limit on power or price."""
-    if not len(slices):
-        return slices
-    any_size = np.full(len(slices), 1e9)
-    candidate = slices.candidate(question, any_size, any_size)
+    """Without the slices whose nodes break a limit on power or price, busy or idle."""
+    hardware, names = question.hardware, {c.name for c in constraints(question)}
+    least_w = hardware.idle_power_w if knows_activity(hardware) else hardware.power_w
     keep = np.ones(len(slices), dtype=bool)
-    for constraint in constraints(question):
-        if constraint.name in ("power", "price"):
-            keep &= np.asarray(constraint.slack(candidate)) >= 0.0
+    for name, limit, each in (
+        ("power", question.power_w, least_w),
+        ("price", question.price_per_hour, node_dollars_per_hour(hardware, least_w)),
+    ):
+        if name in names and limit is not None:
+            keep &= slices.nodes * each <= limit
     return slices.take(np.flatnonzero(keep))
