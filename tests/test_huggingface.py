@@ -372,8 +372,8 @@ def test_other_quantizations(section: dict[str, Any], weights: str) -> None:
     [
         *(
             ({"quant_method": name}, f"quant_method {name!r} is not known")
-            for name in ("mystery", "exl2", "exl3", "hqq", "quark", "torchao", "aqlm", "quanto",
-                         "eetq", "higgs", "spqr", "bitnet")
+            for name in ("mystery", "exl2", "exl3", "hqq", "torchao", "aqlm", "quanto", "higgs",
+                         "spqr", "bitnet")
         ),
         ({"quant_method": "vptq"}, "quant_method 'vptq' is not known (did you mean 'gptq'?)"),
         ({"quant_method": "gtpq"}, "quant_method 'gtpq' is not known (did you mean 'gptq'?)"),
@@ -381,6 +381,9 @@ def test_other_quantizations(section: dict[str, Any], weights: str) -> None:
          "quantization 'gptq' with bits = 9 is not known (known: 2, 3, 4, 5, 6, 7, 8)"),
         ({"quant_method": "awq", "w_bit": 2},
          "quantization 'awq' with w_bit = 2 is not known (known: 4, 8)"),
+        ({"quant_method": "quark"}, "quantization 'quark' has no weight with a dtype"),
+        ({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp4"}}},
+         "Quark's dtype 'fp4' with group_size = None is not known"),
         ({"quant_method": "gptq"},
          "quantization 'gptq' has no bits (known: 2, 3, 4, 5, 6, 7, 8)"),
         ({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"},

@@ -107,6 +107,12 @@ def test_a_layer_with_its_own_formats_is_a_kind_of_its_own() -> None:
          4 + 20 / 128, (16 + 8 + 24 / 128) / 2),
         ({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_double_quant": True},
          4 + 8 / 64 + 32 / 64 / 256, 4 + 8 / 64 + 32 / 64 / 256),
+        ({"quant_method": "quark", "exclude": ["lm_head", "*self_attn*"],
+          "global_quant_config": {"weight": {"dtype": "fp4", "group_size": 32}}}, 16, 4.25),
+        ({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp8_e4m3"}},
+          "layer_quant_config": {"*.mlp.*": {"weight": [
+              {"dtype": "fp8_e4m3"}, {"dtype": "int4", "qscheme": "per_channel"}]}}}, 8, 4),
+        ({"quant_method": "w8a8_int8"}, 8, 8),
         ({"quant_method": "fp8", "weight_block_size": [1, 128]}, 8 + 32 / 128, 8 + 32 / 128),
         ({"quant_method": "modelopt", "quant_algo": "FP8_PB_WO"}, 8 + 32 / 128**2, 8 + 32 / 128**2),
         ({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION",

@@ -301,6 +301,38 @@ def _fp8(method: str, section: ConfigKeys, recipe: Recipe) -> tuple[Recipe, List
     return replace(recipe, main=read_block(section) or "fp8"), []
 
 
+def _quark_form(spec: ConfigKeys) -> str | None:
+    """The format of one of Quark's specifications; of several stages, the last is stored."""
+    stages = spec.raw("weight")
+    weight = (
+        ConfigKeys({"weight": stages[-1]}, spec.where)
+        if isinstance(stages, list) and stages
+        else spec
+    )
+    keys = weight.section("weight")
+    if keys is None:
+        return None
+    name, group = keys.text("dtype"), read_group(keys, "group_size")
+    if name == "fp4" and group == 32:
+        return "mxfp4"
+    if name.startswith("fp8") and group is None:
+        return "fp8"
+    if name in ("int4", "uint4", "int8", "uint8"):
+        return _integer(int(name[-1]), group, name[0] == "u")
+    raise NotKnown(f"Quark's dtype {shorten(name)} with group_size = {group} is not known")
+
+
+def _quark(method: str, section: ConfigKeys, recipe: Recipe) -> tuple[Recipe, Listed]:
+    """AMD's Quark: one specification for all layers, others by pattern."""
+    general, layers = section.section("global_quant_config"), section.section("layer_quant_config")
+    main = _quark_form(general) if general else None
+    named = ((n, layers.section(n)) for n in layers.data) if layers else ()
+    listed: Listed = [([n], _quark_form(spec)) for n, spec in named if spec is not None]
+    if main is None and not listed:
+        raise NotKnown("quantization 'quark' has no weight with a dtype")
+    return replace(recipe, main=main), listed
+
+
 def _one(name: str, covers: frozenset[str] = _LINEAR) -> _Method:
     def read(method: str, section: ConfigKeys, recipe: Recipe) -> tuple[Recipe, Listed]:
         return replace(recipe, main=name, covers=covers), []
@@ -327,9 +359,14 @@ _METHODS: dict[str, _Method] = {
     "gptq_marlin": _gptq,
     "modelopt": _optimizer,
     "modelopt_fp4": _optimizer,
+    "modelopt_mxfp8": _optimizer,
     "mxfp4": _one("mxfp4", _EXPERTS),
     "mxfp8": _one("mxfp8"),
     "nvfp4": _one("nvfp4"),
+    "quark": _quark,
+    # vLLM's and SGLang's, which keep one scale a channel.
+    **dict.fromkeys(("eetq", "tpu_int8", "w8a8_int8"), _one("int8")),
+    **dict.fromkeys(("ptpc_fp8", "w8a8_fp8"), _one("fp8")),
 }
 """Readers by `quant_method`."""
 

@@ -138,8 +138,11 @@ def store(
         )
         for block, here in zip(layers, found, strict=True)
     ]
-    narrow = {f: n for f, n in _by_format(sizes).items() if f != recipe.base}
-    main = max(narrow, key=lambda f: narrow[f]) if narrow else recipe.base
+    narrow: dict[str, int] = defaultdict(int)
+    for (_, form), count in sizes.items():
+        narrow[form] += count * (form != recipe.base)
+    main = max(narrow, key=lambda f: narrow[f], default=recipe.base)
+    main = main if narrow[main] else recipe.base
     components = tuple((c, f) for c, f in usual.items() if f != main)
     refused = recipe.refused
     if recipe.main is None and recipe.rules.formats and main == recipe.base:
@@ -156,13 +159,6 @@ def _usual(recipe: Recipe, component: str) -> str:
     if own is None and recipe.main is not None and component in recipe.covers:
         own = recipe.main
     return own or _base(recipe, component)
-
-
-def _by_format(sizes: Mapping[tuple[str, str], int]) -> dict[str, int]:
-    total: dict[str, int] = defaultdict(int)
-    for (_, form), count in sizes.items():
-        total[form] += count
-    return total
 
 
 def mean_bits(pieces: Sequence[Piece], block: LayerBlock | None, bits: Bits | None) -> float | None:

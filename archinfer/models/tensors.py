@@ -19,6 +19,7 @@ from archinfer.errors import FileError
 from archinfer.models.architecture import Architecture
 from archinfer.models.configfile import read_json_object
 from archinfer.models.formats import weight_format
+from archinfer.models.layers.pieces import COMPONENTS, KEPT_COMPONENTS
 from archinfer.models.storage import Storage
 from archinfer.models.tables import table
 
@@ -122,9 +123,8 @@ def measured(model: Architecture, tensors: Iterable[Tensor]) -> Architecture:
     for by_form in forms.values():
         for form, stored_bytes in by_form.items():
             total[form] += stored_bytes
-    widest = max(total, key=lambda f: total[f], default="")
     largest = max(formats, key=lambda c: held[c])
-    main = widest or formats[largest]
+    main = max(total, key=lambda f: total[f], default="") or formats[largest]
     if model.tied and "embedding" in formats:
         formats["lm_head"] = formats["embedding"]
     known = model.stored.formats() | formats
@@ -146,7 +146,10 @@ def _layer_kinds(model: Architecture) -> list[set[str]]:
 def by_total(model: Architecture, total_bytes: float) -> Architecture:
     """The model with the bits of its main format such that all weights take `total_bytes`."""
     stored = model.stored
-    known = model if not stored.refused else replace(model, stored=_guess(stored))
+    # Of a format that is not known: tables, norms and routers are at 16 bits.
+    kept = tuple((c, "bf16") for c in COMPONENTS if c in KEPT_COMPONENTS)
+    guess = Storage("int8", kept, stored.kv)
+    known = replace(model, stored=guess) if stored.refused else model
     counts = known.parameters().by_component
     own = known.weight_bytes_by_component()
     inside = [c for c, f in known.stored.formats().items() if f == known.stored.main and c in own]
@@ -156,16 +159,9 @@ def by_total(model: Architecture, total_bytes: float) -> Architecture:
     if not 1.0 <= bits <= 33.0:
         return model
     main = f"stored-{bits!r}"
-    components = tuple((c, f) for c, f in known.stored.components)
     blocks = tuple(replace(b, stored=()) for b in known.blocks)
-    made = Storage(main, components, stored.kv, tensor_bytes=total_bytes)
+    made = Storage(main, known.stored.components, stored.kv, tensor_bytes=total_bytes)
     return replace(model, blocks=blocks, stored=made)
-
-
-def _guess(stored: Storage) -> Storage:
-    """Storage of a format that is not known: tables, norms and routers at 16 bits."""
-    kept = ("embedding", "lm_head", "norm", "router", "ngram_table")
-    return Storage("int8", tuple((c, "bf16") for c in kept), stored.kv)
 
 
 def index_total(path: Path) -> float | None:

@@ -44,6 +44,9 @@ def read(config: dict[str, Any]) -> Any:
     found = AutoConfig.for_model(**config)
     text = found.get_text_config(decoder=True)
     inside = text is not found and type(text) in MODEL_FOR_CAUSAL_LM_MAPPING
+    if inside and "tie_word_embeddings" in config:
+        # The class of the whole ties the head.
+        text.tie_word_embeddings = config["tie_word_embeddings"]
     return text if inside or type(found) not in MODEL_FOR_CAUSAL_LM_MAPPING else found
 
 

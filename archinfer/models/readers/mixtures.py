@@ -31,6 +31,12 @@ def parse_hunyuan(keys: ConfigKeys, style: Style) -> Reading:
             raise keys.refuse("key num_shared_expert is missing")
         if not keys.has("intermediate_size"):
             keys.warnings.append("intermediate_size is missing: moe_intermediate_size taken")
+        elif widths is not None and {*keys.per_layer(("intermediate_size",), d.layers)} != {
+            *keys.per_layer(common.EXPERT_WIDTH, d.layers)
+        }:
+            keys.warnings.append(
+                "intermediate_size is not moe_intermediate_size, which is taken for the experts"
+            )
     if not shared:
         feed_forwards = [
             replace(f, shared_width=0) if isinstance(f, part.MoE) else f for f in feed_forwards
