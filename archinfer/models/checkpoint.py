@@ -204,29 +204,19 @@ def _from_gguf(path: Path) -> Architecture:
 
 def _from_params(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Mistral's and Llama's params.json in the keys of a Hugging Face config."""
-    heads, width = data.get("n_heads"), data.get("hidden_dim")
-    if not isinstance(heads, int) or not isinstance(data["dim"], int):
+    if not all(isinstance(data.get(name), int) for name in ("n_heads", "dim")):
         raise FileError(path, "n_heads and dim must be whole numbers")
-    config: dict[str, Any] = {
-        "model_type": "llama",
-        "hidden_size": data["dim"],
-        "num_hidden_layers": data["n_layers"],
-        "num_attention_heads": heads,
-        "num_key_value_heads": data.get("n_kv_heads") or heads,
-        "vocab_size": data.get("vocab_size"),
-        "tie_word_embeddings": bool(data.get("tied_embeddings", False)),
-    }
-    for name, key in _PARAMS_KEYS.items():
-        if data.get(name) is not None:
-            config[key] = data[name]
+    for name in data:
+        if name not in _PARAMS and name not in _PARAMS_OTHERS:
+            raise FileError(path, f"key {name} may change the size and is not known")
+    config = {"model_type": "llama", "tie_word_embeddings": False, "vocab_size": None,
+              "num_key_value_heads": data["n_heads"]}  # fmt: skip
+    config |= {key: data[name] for name, key in _PARAMS.items() if data.get(name) is not None}
     moe = data.get("moe")
     if isinstance(moe, Mapping):
-        config |= {
-            "model_type": "mixtral",
-            "num_local_experts": moe.get("num_experts"),
-            "num_experts_per_tok": moe.get("num_experts_per_tok"),
-        }
-    if width is None:
+        config |= {"model_type": "mixtral", "num_local_experts": moe.get("num_experts"),
+                   "num_experts_per_tok": moe.get("num_experts_per_tok")}  # fmt: skip
+    if data.get("hidden_dim") is None:
         # Llama's own: two thirds of four times the width, perhaps scaled, rounded up.
         width = int(2 * 4 * data["dim"] / 3)
         factor, unit = data.get("ffn_dim_multiplier"), data.get("multiple_of", 256)
@@ -234,22 +224,22 @@ def _from_params(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
             width = int(factor * width)
         if not isinstance(unit, int) or unit < 1:
             raise FileError(path, "multiple_of must be a positive whole number")
-        width = unit * -(-width // unit)
-    known = {*_PARAMS_KEYS, *_PARAMS_READ, *_PARAMS_HARMLESS}
-    for name in data:
-        if name not in known:
-            raise FileError(path, f"key {name} may change the size and is not known")
-    return config | {"intermediate_size": width}
+        config["intermediate_size"] = unit * -(-width // unit)
+    return config
 
 
-_PARAMS_KEYS = {"head_dim": "head_dim", "sliding_window": "sliding_window",
-                "max_seq_len": "max_position_embeddings",
-                "max_position_embeddings": "max_position_embeddings"}  # fmt: skip
-_PARAMS_READ = ("dim", "n_layers", "n_heads", "n_kv_heads", "vocab_size", "tied_embeddings",
-                "hidden_dim", "multiple_of", "ffn_dim_multiplier", "moe")  # fmt: skip
-_PARAMS_HARMLESS = ("norm_eps", "rope_theta", "use_scaled_rope", "max_batch_size", "yarn",
-                    "rope_scaling_factor", "model_type", "llama_4_scaling", "causal",
-                    "vision_encoder", "use_biases", "quantization")  # fmt: skip
+_PARAMS = {
+    "dim": "hidden_size", "n_layers": "num_hidden_layers", "n_heads": "num_attention_heads",
+    "n_kv_heads": "num_key_value_heads", "vocab_size": "vocab_size",
+    "tied_embeddings": "tie_word_embeddings", "hidden_dim": "intermediate_size",
+    "head_dim": "head_dim", "sliding_window": "sliding_window",
+    "max_seq_len": "max_position_embeddings", "max_position_embeddings": "max_position_embeddings",
+}  # fmt: skip
+_PARAMS_OTHERS = {
+    "multiple_of", "ffn_dim_multiplier", "moe", "norm_eps", "rope_theta", "use_scaled_rope",
+    "max_batch_size", "yarn", "rope_scaling_factor", "model_type", "llama_4_scaling", "causal",
+    "vision_encoder", "use_biases", "quantization",
+}  # fmt: skip
 
 
 _TOKENIZER = {"added_tokens_decoder", "chat_template"}

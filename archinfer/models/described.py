@@ -128,11 +128,11 @@ def _common(architecture: Architecture, entry: Entry | None) -> dict[str, Any]:
     return {
         "layers": architecture.layers,
         "hidden_size": architecture.hidden_size,
-        "experts": None if moe is None else moe.experts,
-        "experts_per_token": None if moe is None else float(moe.experts_per_token),
+        "experts": moe and moe.experts,
+        "experts_per_token": moe and float(moe.experts_per_token),
         "kv_bytes_per_token": architecture.kv_bytes_per_token(),
-        "hugging_face": None if entry is None else entry.hugging_face,
-        "confidence": None if entry is None else entry.confidence,
+        "hugging_face": entry and entry.hugging_face,
+        "confidence": entry and entry.confidence,
     }
 
 
@@ -180,8 +180,8 @@ def described(
         reductions_per_layer=tuple(Reductions(b.count, b.reductions, b.steps) for b in a.blocks),
         max_context_tokens=a.max_context_tokens,
         announced=said,
-        source=None if entry is None else entry.source,
-        counted_by=None if entry is None else entry.counted_by,
+        source=getattr(entry, "source", None),
+        counted_by=getattr(entry, "counted_by", None),
         notes=a.notes,
         warnings=a.warnings,
         conventions=CONVENTIONS,

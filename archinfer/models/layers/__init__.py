@@ -4,14 +4,13 @@ from archinfer.models.layers.attention import Attention, Indexer
 from archinfer.models.layers.block import (
     FeedForward,
     LayerBlock,
-    Mixer,
     Parallel,
     Sublayer,
     group_layers,
 )
 from archinfer.models.layers.feedforward import DenseMLP, MoE
 from archinfer.models.layers.latent import CompressedAttention, LatentAttention
-from archinfer.models.layers.pieces import COMPONENTS, Piece
+from archinfer.models.layers.pieces import COMPONENTS, Mixer, Piece
 from archinfer.models.layers.recurrent import (
     GatedDelta,
     KimiDelta,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
-from archinfer.models.layers.pieces import Memoryless, Piece, Sized
+from archinfer.models.layers.pieces import Mixer, Piece, Sized
 from archinfer.models.shape import Cache
 
 SOFTMAX = ("scores", "softmax maximum", "softmax sum")
@@ -68,7 +68,7 @@ class Indexer(Sized):
 
 
 @dataclass(frozen=True, slots=True)
-class Attention(Memoryless):
+class Attention(Mixer):
     """Softmax attention on query, key and value heads (multi-head, grouped or multi-query).
 
     Attributes:
@@ -165,7 +165,6 @@ class Attention(Memoryless):
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """Dependent all-reduces, the branch's own norm not included."""
         low_rank = () if self.query_rank is None else ("query down-projection", "query norm")
         normed = () if self.qk_norm == "none" else ("q/k norm",)
         indexer = () if self.indexer is None else self.indexer.steps

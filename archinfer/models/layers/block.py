@@ -8,33 +8,10 @@ from itertools import chain
 from math import inf
 from typing import TypeAlias
 
-from archinfer.models.layers.attention import Attention
 from archinfer.models.layers.feedforward import DenseMLP, MoE
-from archinfer.models.layers.latent import CompressedAttention, LatentAttention
-from archinfer.models.layers.pieces import MAX_LAYERS, Piece, size_within
-from archinfer.models.layers.recurrent import (
-    GatedDelta,
-    KimiDelta,
-    Lightning,
-    Mamba1,
-    Mamba2,
-    RecurrentUnit,
-    ShortConv,
-)
+from archinfer.models.layers.pieces import MAX_LAYERS, Mixer, Piece, size_within
 from archinfer.models.shape import Cache
 
-Mixer: TypeAlias = (
-    Attention
-    | LatentAttention
-    | CompressedAttention
-    | GatedDelta
-    | KimiDelta
-    | Lightning
-    | Mamba1
-    | Mamba2
-    | RecurrentUnit
-    | ShortConv
-)
 FeedForward: TypeAlias = DenseMLP | MoE
 
 
@@ -113,18 +90,13 @@ class LayerBlock:
     @property
     def sublayers(self) -> tuple[Sublayer, ...]:
         """Every branch, parallel ones included."""
-        found: list[Sublayer] = []
-        for part in self.parts:
-            if isinstance(part, Sublayer):
-                found.append(part)
-            else:
-                found.extend(chain.from_iterable(part.branches))
-        return tuple(found)
+        branches = (((p,),) if isinstance(p, Sublayer) else p.branches for p in self.parts)
+        return tuple(chain.from_iterable(chain.from_iterable(branches)))
 
     @property
     def mixers(self) -> tuple[Mixer, ...]:
         """Attention and recurrent bodies, in order."""
-        return tuple(s.body for s in self.sublayers if not isinstance(s.body, (DenseMLP, MoE)))
+        return tuple(s.body for s in self.sublayers if isinstance(s.body, Mixer))
 
     @property
     def feed_forwards(self) -> tuple[FeedForward, ...]:
@@ -134,8 +106,7 @@ class LayerBlock:
     @property
     def moe(self) -> MoE | None:
         """The routed experts of the layer."""
-        found = [f for f in self.feed_forwards if isinstance(f, MoE)]
-        return found[0] if found else None
+        return next((f for f in self.feed_forwards if isinstance(f, MoE)), None)
 
     @property
     def steps(self) -> tuple[str, ...]:

@@ -45,7 +45,6 @@ class DenseMLP(Sized):
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """Dependent all-reduces, the branch's own norm not included."""
         up = "up and gate projection" if self.matrices == 3 else "up projection"
         return (up, "down projection")
 

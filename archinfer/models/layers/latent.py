@@ -8,12 +8,12 @@ from math import inf
 from typing import Literal
 
 from archinfer.models.layers.attention import SOFTMAX, Indexer
-from archinfer.models.layers.pieces import Memoryless, Piece, Sized, need
+from archinfer.models.layers.pieces import Mixer, Piece, Sized, need
 from archinfer.models.shape import Cache
 
 
 @dataclass(frozen=True, slots=True)
-class LatentAttention(Memoryless):
+class LatentAttention(Mixer):
     """Multi-head latent attention (DeepSeek-V2): one latent vector a token is cached.
 
     Attributes:
@@ -51,7 +51,6 @@ class LatentAttention(Memoryless):
 
     @property
     def kind(self) -> str:
-        """What people call it."""
         sparse = "" if self.indexer is None else f" + DSA (top {self.indexer.top_k})"
         window = "" if self.window is None else f", window {self.window}"
         return f"MLA{sparse}{window}"
@@ -112,7 +111,7 @@ class LatentAttention(Memoryless):
 
 
 @dataclass(frozen=True, slots=True)
-class CompressedAttention(Memoryless):
+class CompressedAttention(Mixer):
     """DeepSeek-V4: one shared key = value of head_dim, a window, and a compressed past.
 
     Attributes:
@@ -204,7 +203,6 @@ class CompressedAttention(Memoryless):
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """Dependent all-reduces, the branch's own norm not included."""
         before = ("q_a and kv projection", "latent norm", "q_b projection", "query norm")
         indexer = () if self.indexer is None else self.indexer.steps
         after = ("attention output", "output down-projection", "output projection")

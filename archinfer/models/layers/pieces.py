@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cache
 from math import inf
@@ -109,7 +110,7 @@ class Sized:
             need(many % few == 0, f"{few} {words} do not divide {many} {of}")
 
 
-class Memoryless(Sized):
+class Mixer(Sized):
     """A mixer without the kinds of memory that it does not name itself."""
 
     __slots__ = ()
@@ -124,6 +125,15 @@ class Memoryless(Sized):
     def kind(self) -> str:
         """What people call it."""
         return self.KIND.format(self)
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """Dependent all-reduces in order, the branch's own norm not included."""
+        raise NotImplementedError
+
+    def pieces(self, hidden: int) -> Iterable[Piece]:
+        """Its parameters, where the residual stream is `hidden` wide."""
+        raise NotImplementedError
 
     def caches(self) -> tuple[Cache, ...]:
         """Keys and values of one layer: none."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from archinfer.models.layers.pieces import Memoryless, Piece
+from archinfer.models.layers.pieces import Mixer, Piece
 
 _DELTA_STEPS = ("input projection", "q/k norm", "state times key", "state times query",
                 "gated norm", "output projection")  # fmt: skip
@@ -14,7 +14,7 @@ _DELTA_STEPS = ("input projection", "q/k norm", "state times key", "state times 
 
 
 @dataclass(frozen=True, slots=True)
-class GatedDelta(Memoryless):
+class GatedDelta(Mixer):
     """Gated DeltaNet (Qwen3-Next, Qwen3.5): a matrix state per value head.
 
     Attributes:
@@ -55,7 +55,7 @@ class GatedDelta(Memoryless):
 
 
 @dataclass(frozen=True, slots=True)
-class KimiDelta(Memoryless):
+class KimiDelta(Mixer):
     """Kimi Delta Attention: DeltaNet with a decay per channel.
 
     Attributes:
@@ -94,7 +94,7 @@ class KimiDelta(Memoryless):
 
 
 @dataclass(frozen=True, slots=True)
-class Lightning(Memoryless):
+class Lightning(Mixer):
     """Lightning attention (MiniMax-Text-01): linear attention with a fixed decay.
 
     Attributes:
@@ -123,7 +123,7 @@ class Lightning(Memoryless):
 
 
 @dataclass(frozen=True, slots=True)
-class Mamba1(Memoryless):
+class Mamba1(Mixer):
     """Mamba (selective state space, version 1), as in Jamba.
 
     Attributes:
@@ -167,14 +167,13 @@ class Mamba1(Memoryless):
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """Dependent all-reduces, the branch's own norm not included."""
         normed = ("dt, B, C norm",) if self.inner_norms else ()
         after = ("dt projection", "state output", "output projection")
         return ("input projection", "x projection", *normed, *after)
 
 
 @dataclass(frozen=True, slots=True)
-class Mamba2(Memoryless):
+class Mamba2(Mixer):
     """Mamba-2, as in Nemotron-H: heads with a scalar decay, B and C shared by groups of heads.
 
     Attributes:
@@ -226,13 +225,12 @@ class Mamba2(Memoryless):
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """Dependent all-reduces, the branch's own norm not included."""
         normed = ("gated norm",) if self.gated_norm else ()
         return ("input projection", "state output", *normed, "output projection")
 
 
 @dataclass(frozen=True, slots=True)
-class ShortConv(Memoryless):
+class ShortConv(Mixer):
     """Gated short convolution (LFM2): in-projection to three streams, convolution, out.
 
     Attributes:
@@ -264,7 +262,7 @@ class ShortConv(Memoryless):
 
 
 @dataclass(frozen=True, slots=True)
-class RecurrentUnit(Memoryless):
+class RecurrentUnit(Mixer):
     """Real-gated linear recurrent unit (Griffin, RecurrentGemma) with its convolution.
 
     Attributes:
