@@ -122,7 +122,8 @@ class ConfigKeys:
         value = self.raw(*names, default=default)
         if isinstance(value, bool) or value in (0, 1):
             return bool(value)
-        raise self.refuse(f"{names[0]} must be true or false, found {brief(value)}")
+        name = next((n for n in names if self.has(n)), names[0])
+        raise self.refuse(f"{name} must be true or false, found {brief(value)}")
 
     def only(self, name: str, *allowed: Any) -> None:
         """Refuse a key that holds something other than what its family's code is known for."""

@@ -42,15 +42,29 @@ def read_qwen3_next(d: Decoder) -> Reading:
 
 
 def mamba1(keys: ConfigKeys, hidden: int) -> part.Mamba1:
-    """Mamba 1 inside a hybrid, whose keys begin with `mamba_`."""
-    rank = keys.raw("mamba_dt_rank", default="auto")
+    """Mamba 1, by the keys of hybrids (which begin with `mamba_`) or by its own."""
+    ranks = ("mamba_dt_rank", "time_step_rank")
+    rank = keys.raw(*ranks, default="auto")
     return part.Mamba1(
-        keys.integer("mamba_expand", default=2) * hidden,
-        keys.integer("mamba_d_state", default=16),
-        keys.integer("mamba_d_conv", default=4),
-        ceil(hidden / 16) if rank == "auto" else keys.integer("mamba_dt_rank"),
-        conv_bias=keys.flag("mamba_conv_bias", default=True),
-        proj_bias=keys.flag("mamba_proj_bias"),
+        keys.integer("mamba_expand", "expand", default=2) * hidden,
+        keys.integer("mamba_d_state", "state_size", default=16),
+        keys.integer("mamba_d_conv", "conv_kernel", default=4),
+        ceil(hidden / 16) if rank == "auto" else keys.integer(*ranks),
+        conv_bias=keys.flag("mamba_conv_bias", "use_conv_bias", default=True),
+        proj_bias=keys.flag("mamba_proj_bias", "use_bias"),
+    )
+
+
+def mamba2(keys: ConfigKeys, heads: int, width: int, states: int, groups: int) -> part.Mamba2:
+    """Mamba 2 likewise; `states` and `groups` are the class's defaults."""
+    return part.Mamba2(
+        heads,
+        width,
+        keys.integer("mamba_d_state", "ssm_state_size", "state_size", default=states),
+        keys.integer("mamba_n_groups", "n_groups", "mamba_ngroups", default=groups),
+        keys.integer("mamba_d_conv", "conv_kernel", default=4),
+        conv_bias=keys.flag("mamba_conv_bias", "use_conv_bias", default=True),
+        proj_bias=keys.flag("mamba_proj_bias", "use_bias"),
     )
 
 
@@ -93,7 +107,7 @@ def parse_nemotron_h(keys: ConfigKeys, style: Style) -> Reading:
     stated = keys.integer("num_hidden_layers", default=len(kinds))
     if stated != len(kinds):
         raise keys.refuse(f"num_hidden_layers is {stated} but {len(kinds)} blocks are listed")
-    d = Decoder(keys.having(num_hidden_layers=len(kinds)), style)
+    d = Decoder(keys.having(num_hidden_layers=len(kinds), mamba_proj_bias=None), style)
     bodies = {kind: part.Sublayer(_nemotron_body(d, kind)) for kind in set(kinds)}
     keys.ignore(*common.EXPERTS, *common.TOP_K, *common.SHARED_EXPERTS)
     keys.ignore(*common.HEADS, *common.KV_HEADS)
@@ -105,15 +119,8 @@ def _nemotron_body(d: Decoder, kind: str) -> part.Mixer | part.FeedForward:
     if kind == "attention":
         return d.attention()
     if kind == "mamba":
-        return part.Mamba2(
-            keys.integer("mamba_num_heads"),
-            keys.integer("mamba_head_dim"),
-            keys.integer("ssm_state_size"),
-            keys.integer("n_groups", "mamba_n_groups"),
-            keys.integer("conv_kernel", "mamba_d_conv"),
-            conv_bias=keys.flag("use_conv_bias", default=True),
-            proj_bias=keys.flag("use_bias"),
-        )
+        heads, width = keys.integer("mamba_num_heads"), keys.integer("mamba_head_dim")
+        return mamba2(keys, heads, width, 128, 8)
     bias = keys.flag("mlp_bias")
     if kind == "mlp":
         return part.DenseMLP(keys.integer("intermediate_size"), 2, bias)
@@ -160,19 +167,9 @@ def read_lfm2(d: Decoder) -> Reading:
 
 def read_mamba(d: Decoder) -> Reading:
     """Mamba 1 and FalconMamba: layers of one norm and one mixer."""
-    keys = d.keys
-    inner = keys.integer("expand", default=2) * d.hidden
-    inner = keys.integer("intermediate_size", "d_inner", default=inner)
-    rank = keys.raw("time_step_rank", default="auto")
-    mixer = part.Mamba1(
-        inner,
-        keys.integer("state_size", default=16),
-        keys.integer("conv_kernel", default=4),
-        ceil(d.hidden / 16) if rank == "auto" else keys.integer("time_step_rank"),
-        conv_bias=keys.flag("use_conv_bias", default=True),
-        proj_bias=keys.flag("use_bias"),
-    )
-    return d.reading(d.alike(part.Sublayer(mixer)))
+    mixer = mamba1(d.keys, d.hidden)
+    inner = d.keys.integer("intermediate_size", "d_inner", default=mixer.inner)
+    return d.reading(d.alike(part.Sublayer(replace(mixer, inner=inner))))
 
 
 def read_mamba2(d: Decoder) -> Reading:
@@ -182,16 +179,7 @@ def read_mamba2(d: Decoder) -> Reading:
     inner = keys.integer("expand", default=2) * d.hidden
     if heads * width != inner:
         raise keys.refuse(f"num_heads x head_dim is not expand x hidden_size ({inner})")
-    mixer = part.Mamba2(
-        heads,
-        width,
-        keys.integer("state_size", default=128),
-        keys.integer("n_groups", default=8),
-        keys.integer("conv_kernel", default=4),
-        conv_bias=keys.flag("use_conv_bias", default=True),
-        proj_bias=keys.flag("use_bias"),
-    )
-    return d.reading(d.alike(part.Sublayer(mixer)))
+    return d.reading(d.alike(part.Sublayer(mamba2(keys, heads, width, 128, 8))))
 
 
 def _mamba2(d: Decoder) -> part.Mamba2:
@@ -204,15 +192,7 @@ def _mamba2(d: Decoder) -> part.Mamba2:
     width = inner // heads if width == "auto" else keys.integer("mamba_d_head")
     if heads * width != inner:
         raise keys.refuse(f"mamba_n_heads x mamba_d_head is not the inner width {inner}")
-    return part.Mamba2(
-        heads,
-        width,
-        keys.integer("mamba_d_state", default=256),
-        keys.integer("mamba_n_groups", default=1),
-        keys.integer("mamba_d_conv", default=4),
-        conv_bias=keys.flag("mamba_conv_bias", default=True),
-        proj_bias=keys.flag("mamba_proj_bias"),
-    )
+    return mamba2(keys, heads, width, 256, 1)
 
 
 def read_falcon_h1(d: Decoder) -> Reading:

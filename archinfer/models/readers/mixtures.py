@@ -11,7 +11,7 @@ from archinfer.models import layers as part
 from archinfer.models.configkeys import ConfigKeys
 from archinfer.models.readers import common
 from archinfer.models.readers.common import Decoder, Reading
-from archinfer.models.readers.hybrid import mamba1
+from archinfer.models.readers.hybrid import mamba1, mamba2
 from archinfer.models.readers.layering import read_windows
 from archinfer.models.readers.style import Style
 from archinfer.models.shape import Cache
@@ -215,11 +215,7 @@ def read_zamba2(d: Decoder) -> Reading:
     inner = keys.integer("mamba_expand", default=2) * hidden
     if inner % heads:
         raise keys.refuse(f"n_mamba_heads {heads} does not divide the inner width {inner}")
-    mamba = part.Mamba2(
-        heads, inner // heads, keys.integer("mamba_d_state", default=64),
-        keys.integer("mamba_ngroups", "n_groups", default=1),
-        keys.integer("mamba_d_conv", default=4),
-    )  # fmt: skip
+    mamba = mamba2(keys, heads, inner // heads, 64, 1)
     rank, stored = keys.integer("adapter_rank"), keys.integer("num_mem_blocks", default=1)
     own = [part.Piece("dense_mlp", rank * (hidden + 2 * keys.integer("intermediate_size")))]
     if keys.flag("use_shared_attention_adapter"):
