@@ -389,7 +389,8 @@ def test_list_and_show() -> None:
     b200 = runner.invoke(app, ["show", "b200"], env={"COLUMNS": "80", "NO_COLOR": "1"}).stdout
     assert (
         "constants are those of: serving engines" in b200
-        and "fixed times with tilert: x 0.299" in b200
+        and "fixed times with tilert: x 0.41" in b200
+        and "kernels of routed experts: x 0.1" in b200
     )
     table = runner.invoke(app, ["show", "wse-3"], env={"COLUMNS": "80", "NO_COLOR": "1"}).stdout
     assert "memory.capacity" in table and "44 GB" in table and "\x1b" not in table

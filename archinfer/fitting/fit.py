@@ -109,18 +109,18 @@ class FitModel:
             ways.append((centre, np.broadcast_to(scale, shape), chance))
 
         if row.draft_tokens is not None and row.accepted_tokens is not None:
-            pass_s = self._pass_s(theta, case, row.draft_tokens)
+            pass_s = self.pass_s(theta, case, row.draft_tokens)
             add(pass_s, noise, np.log(row.accepted_tokens), 0.0)
         else:
             maybe = row.speculative is None
             logit = self.column(theta, "probability") if maybe else np.zeros(1)
             if row.speculative is not True:
                 unused = np.logaddexp(0.0, logit) if maybe else 0.0
-                add(self._pass_s(theta, case), noise, 0.0, unused)
+                add(self.pass_s(theta, case), noise, 0.0, unused)
             if row.speculative is not False:
                 spread = np.hypot(noise, np.exp(self.column(theta, "spread")))
                 used = np.logaddexp(0.0, -logit) if maybe else 0.0
-                add(self._speculative_s(theta, case, deviate), spread, 0.0, used)
+                add(self.speculative_s(theta, case, deviate), spread, 0.0, used)
         centre, scale, chance = (np.concatenate(x, axis=-1) for x in zip(*ways, strict=True))
         return centre, scale, chance
 
@@ -141,13 +141,13 @@ class FitModel:
             self.hardware.routed_kernels_with(case.row.software),
         )
 
-    def _pass_s(self, theta: FloatArray, case: Case, draft_tokens: float = 0) -> Number:
+    def pass_s(self, theta: FloatArray, case: Case, draft_tokens: float = 0) -> Number:
         """Seconds of a pass, shape (n, mappings)."""
         drafting = replace(case.workload.traffic, draft_tokens=draft_tokens)
         workload = replace(case.workload, traffic=drafting)
         return decode_time(self._at(theta, case), workload, case.mapping, case.side).total
 
-    def _speculative_s(self, theta: FloatArray, case: Case, deviate: Number) -> Number:
+    def speculative_s(self, theta: FloatArray, case: Case, deviate: Number) -> Number:
         """Seconds of a token with speculation, shape (n, mappings)."""
         draft_s = case.draft_time_s(self._at(theta, case))
         if draft_s is None:

@@ -12,12 +12,13 @@ from importlib import resources
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from archinfer import files, special, strict, units
 from archinfer.errors import FileError
 from archinfer.hardware.figures import KEYS
 from archinfer.hardware.profile import Hardware
+from archinfer.strict import StrictModel
 
 _Sd = Annotated[float, Field(gt=0, le=3, strict=False)]
 
@@ -57,11 +58,7 @@ class Prior:
         return replace(self, constants=constants)
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class _Log(_Strict):
+class _Log(StrictModel):
     value: str | float | int
     log_sd: _Sd
     source: str
@@ -70,7 +67,7 @@ class _Log(_Strict):
         return float(np.log(units.parse(self.value, dimension))), self.log_sd
 
 
-class _Logit(_Strict):
+class _Logit(StrictModel):
     value: str | float
     logit_sd: _Sd
     source: str
@@ -80,7 +77,7 @@ class _Logit(_Strict):
         return float(special.logit(p)), self.logit_sd
 
 
-class _Speculation(_Strict):
+class _Speculation(StrictModel):
     acceptance: _Logit
     acceptance_between_models: _Log
     draft_time: _Log
@@ -88,18 +85,18 @@ class _Speculation(_Strict):
     spread: _Log
 
 
-class _ByExecution(_Strict):
+class _ByExecution(StrictModel):
     spatial: _Speculation
     temporal: _Speculation
 
 
-class _Default(_Strict):
+class _Default(StrictModel):
     software_log_sd: _Sd
     noise: _Log
     speculation: _ByExecution
 
 
-class _Profile(_Strict):
+class _Profile(StrictModel):
     constants: dict[str, _Log]
     transfer_from: str | None = None
     software_log_sd: _Sd | None = None
@@ -107,7 +104,7 @@ class _Profile(_Strict):
     speculation: _Speculation | None = None
 
 
-class _File(_Strict):
+class _File(StrictModel):
     default: _Default
     profiles: dict[str, _Profile]
     operations: Any = None

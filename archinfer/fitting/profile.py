@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,40 +15,18 @@ from archinfer.fitting.fit import Fit
 from archinfer.hardware.figures import KEYS
 from archinfer.hardware.reading import with_borrowed
 from archinfer.hardware.text import quantity, rounded, yaml_text
-from archinfer.models.shape import Number
-from archinfer.physics.decode import decode_time
-from archinfer.physics.speculation import speculative_time
 
 
 def gain_range(fit: Fit, cases: Sequence[Case]) -> tuple[float, float] | None:
     """Tokens per pass net of drafting, at the fitted values: least and most over the cases that
     may have used speculation; None where there are none."""
-    gains: list[float] = []
-    hardware = fit.model.hardware.with_constants(fit.constants)
-    for case in cases:
-        if case.row.speculative is False:
-            continue
-        for i in range(len(case.nodes)):
-            mapping = replace(
-                case.mapping,
-                layers_per_stage=np.asarray(case.mapping.layers_per_stage)[i],
-                tensor_parallel=np.broadcast_to(case.mapping.tensor_parallel, case.nodes.shape)[i],
-            )
-            alone = decode_time(hardware, case.workload, mapping, case.side).total
-            known_s = case.draft_time_s(hardware)
-            draft_s: Number = fit.value("draft_time")
-            if known_s is not None:
-                draft_s = float(np.broadcast_to(known_s, case.nodes.shape)[i])
-            with_drafts = speculative_time(
-                hardware,
-                case.workload,
-                mapping,
-                fit.value("acceptance"),
-                draft_s,
-                case.side,
-            )
-            gains.append(float(alone / with_drafts))
-    return (min(gains), max(gains)) if gains else None
+    theta, model = fit.mode[None, :], fit.model
+    gains = [
+        model.pass_s(theta, case) / model.speculative_s(theta, case, 0.0)
+        for case in cases
+        if case.row.speculative is not False
+    ]
+    return (min(map(np.min, gains)), max(map(np.max, gains))) if gains else None
 
 
 def profile_text(fit: Fit, cases: Sequence[Case], command: str, sources: dict[str, str]) -> str:

@@ -9,10 +9,11 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from archinfer.fitting.cases import prepare_all
-from archinfer.fitting.fit import FitModel, fit_rows
+from archinfer.fitting.fit import fit_rows
 from archinfer.fitting.observations import Observation
 from archinfer.fitting.prior import fit_prior
 from archinfer.hardware.profile import Hardware
+from archinfer.physics.decode import decode_time
 from archinfer.record import Described
 
 
@@ -66,18 +67,13 @@ def transfer(source: Hardware, target: Hardware, rows: Sequence[Observation]) ->
         return None
     fit, _ = fit_rows(source, own)
     carried = {n: v for n, v in fit.constants.items() if not n.startswith("link.")}
-    prior = fit_prior(target)
-    centre = {name: float(np.exp(mean)) for name, (mean, _) in prior.constants.items()}
+    beliefs = fit_prior(target).constants
+    centre = {name: float(np.exp(mean)) for name, (mean, _) in beliefs.items()}
     hardware = target.with_constants(centre | carried)
-    model = FitModel.of(hardware, [], prior)
     out: list[TransferredRow] = []
     for case in prepare_all(plain, hardware):
-        theta = model.mean.copy()
-        for name, value in carried.items():
-            theta[model.names.index(name)] = np.log(value)
-        centre_log = model.components(theta[None, :], case)[0]
-        speed = float(np.exp(centre_log[0, 0]))
-        observed = case.row.tokens_per_s
+        time = decode_time(hardware, case.workload, case.mapping, case.side)
+        speed, observed = 1.0 / float(np.ravel(time.total)[0]), case.row.tokens_per_s
         missed = error(observed, speed)
         out.append({"id": case.row.id, "observed": observed, "predicted": speed, "error": missed})
     return {
