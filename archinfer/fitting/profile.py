@@ -26,7 +26,7 @@ def gain_range(fit: Fit, cases: Sequence[Case]) -> tuple[float, float] | None:
         for case in cases
         if case.row.speculative is not False
     ]
-    return (min(map(np.min, gains)), max(map(np.max, gains))) if gains else None
+    return (float(min(map(np.min, gains))), float(max(map(np.max, gains)))) if gains else None
 
 
 def profile_text(fit: Fit, cases: Sequence[Case], command: str, sources: dict[str, str]) -> str:
