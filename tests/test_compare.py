@@ -113,10 +113,10 @@ def test_software_and_overlapping_intervals_are_said(capsys: pytest.CaptureFixtu
     text = " ".join(run(capsys, *words).out.split())
     assert "which is faster is not known: wse-2 and wse-3." in text
     assert "WaferLLM" in text and "Cerebras' own service" in text
-    assert "b200: speculation by the law fitted to b200" in text and "Several copies" not in text
+    assert "(fitted law)" in text and "Several copies" not in text
     users = " ".join(run(capsys, *words, "--users", "4", "--speculation", "1").out.split())
     assert "Several copies, each with some of the users, can be faster" in users
-    assert "law fitted" not in users
+    assert "(fitted law)" not in users
     alone = " ".join(run(capsys, "compare", "llama-3.1-8b", "--hardware", "wse-2").out.split())
     assert "is not known" not in alone
     # What does not fit has no interval.

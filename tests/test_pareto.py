@@ -266,7 +266,7 @@ def test_the_command_prints_every_form(capsys, tmp_path) -> None:
     assert "Cheapest that meets it" in table and "nearest miss" in table
     assert "nameplate" in table and "2.5M USD over 4 years" in table
     assert "copies x" in table and "target met" in table
-    assert "speculation by the law fitted to wse-3" in table and "half of it written" in table
+    assert "(fitted law)" in table and "half of it written" in table
     assert "<svg" in page.read_text()
     found = pareto("deepseek-v3", "h100-sxm,b200,wse-3", target=100, context="32k", concurrency=16)
     answer = found.to_dict()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from archinfer.calibration.blind import BlindTest
@@ -77,11 +78,7 @@ def _pictures(found: Calibration) -> Iterator[doc.Block]:
 def tables(found: Calibration) -> Iterator[doc.Table]:
     """Every table."""
 
-    def table(
-        title: str, headings: Sequence[str], rows: list[Sequence[str]], align: str
-    ) -> doc.Table:
-        return doc.Table(title, headings, rows, align, doc.ALL, titled=doc.ALL)
-
+    table = partial(doc.Table, where=doc.ALL)
     coefficients = [_coefficient(name, c) for name, c in found.run.fit.coefficients.items()]
     headings = ["what", "value", "low", "high"]
     yield table("Fitted, with 90 % intervals", headings, coefficients, "prrr")

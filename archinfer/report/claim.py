@@ -25,7 +25,7 @@ def tested(claim: Claim) -> doc.Section:
     rows = [_row(part) for part in claim.parts]
     if len(rows) > 1:
         rows.append(("all of it", *_row(claim.all)[1:]))
-    table = doc.Table(TITLE, HEADINGS, rows, "wlrll", doc.ALL, titled=doc.ALL, drop=DROP)
+    table = doc.Table(TITLE, HEADINGS, rows, "wlrll", doc.ALL, drop=DROP)
     blocks: list[doc.Block] = [table]
     if any("nodes" in (part.carried_by, part.refuted_by) for part in claim.parts):
         blocks.append(doc.Paragraph(ASSUMED, where=doc.ALL, tight=True))

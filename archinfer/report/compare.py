@@ -9,7 +9,7 @@ from archinfer.forward.compare import Entry
 from archinfer.forward.deployments import Pareto
 from archinfer.report import document as doc
 from archinfer.report.pareto import answer, best, pareto_chart
-from archinfer.report.predict_model import FEW, decodings
+from archinfer.report.predict_model import FEW, assumed
 from archinfer.report.sources import beyond
 from archinfer.words import compact, counted, figure, listed, load, percent, span, speed, speeds
 
@@ -49,7 +49,11 @@ def document(
         rows = [_cells(e)[1:] for e in mine]
         title = _title(mine[0])
         blocks.append(doc.Table(title, HEADINGS[1:], rows, ALIGN[1:], drop=DROP))
-    blocks.append(doc.Paragraph(_reading(entries)))
+    served = [(e.hardware, e.prediction.deployment) for e in entries]
+    few = len({hardware.name for hardware, _ in served}) <= FEW
+    where = doc.SHOWN if few else doc.PAGE
+    table = assumed(served, "constants fitted to", lambda h: h.usual_software or "not said", where)
+    blocks += [doc.Paragraph(_reading(entries)), table]
     for plan in plans:
         blocks += [doc.Paragraph(f"{plan.model}: {answer(plan)}", "strong", doc.ALL), *best(plan)]
     if plans or entries[0].prediction.deployment.concurrency > 1:
@@ -127,7 +131,6 @@ def _reading(entries: list[Entry]) -> str:
     """What was assumed, and what the columns mean."""
     asked = entries[0].prediction.deployment
     nodes = "Nodes as asked" if asked.nodes is not None else FEWEST
-    served = decodings((e.hardware, e.prediction.deployment) for e in entries)
     copies = ""
     if asked.concurrency > 1:
         copies = (
@@ -139,26 +142,22 @@ def _reading(entries: list[Entry]) -> str:
         "nodes that share a layer x pipeline stages; basis of the constants: measured on the "
         "machine, fitted to its published speeds, or estimated; full: of the fullest node's usable "
         "memory; ceiling: the fastest that one copy of the model serves all users on any number of "
-        f"nodes, on how many, and the largest term of its time.{copies} Gain: {served}."
+        f"nodes, on how many, and the largest term of its time.{copies}"
     )
 
 
 def _software(entries: list[Entry]) -> str:
-    """What a difference between the machines may be due to besides the machines; "" for one."""
+    """What a difference between the machines may be due to besides the machines; "" for none."""
     machines = list({e.hardware.name: e.hardware for e in entries}.values())
     if len(machines) < 2:
         return ""
     if len(machines) > FEW:
         return (
-            "The constants of a profile were fitted to its usual software (archinfer hardware show "
-            "NAME names it), other software counts as times of that, so machines differ in that "
-            "as well. Where two intervals overlap, which of the two is faster is not known."
+            "Machines differ in their usual software as well, to which their constants were fitted "
+            "(archinfer hardware show NAME names it), and in what is known of their speculation "
+            "(not with --speculation 1 --software usual). Where two intervals overlap, which of "
+            "the two is faster is not known."
         )
-    said = "; ".join(f"{h.name}: {h.usual_software or 'not said'}" for h in machines)
-    text = (
-        f"The constants of each were fitted to its usual software ({said}), other software counts "
-        "as times of that, so machines differ in that as well."
-    )
     pairs = [
         f"{e.hardware.name} and {other}"
         + (f" on {e.model}" if len({x.model for x in entries}) > 1 else "")
@@ -166,6 +165,6 @@ def _software(entries: list[Entry]) -> str:
         for other in e.overlaps
         if any(x.model == e.model and x.hardware.name == other for x in entries[i + 1 :])
     ]
-    if pairs:
-        text += f" Intervals overlap, so which is faster is not known: {', '.join(pairs)}."
-    return text
+    if not pairs:
+        return ""
+    return f"Intervals overlap, so which is faster is not known: {', '.join(pairs)}."

@@ -122,8 +122,6 @@ class Table:
     that may wrap and speak for themselves, without their heading, where rows become paragraphs;
     b a bar of the cell's value (on a terminal with --explain, nowhere else)."""
     where: Where = SHOWN
-    titled: Where = SHOWN | EXPLAIN
-    """Media that show the title."""
     drop: Sequence[str] = ()
     """Headings of columns that a narrow terminal leaves out first, in this order."""
     sortable: bool = False

@@ -31,14 +31,12 @@ def blocks(posterior: Posterior) -> Iterator[doc.Block]:
         yield doc.Items(lines, "What would have to be wrong", doc.ALL)
     if not posterior.steps:
         return
-    yield doc.Table(STEPS_TITLE, STEPS, _steps(posterior), "wrrrr", doc.ALL, titled=doc.ALL)
+    yield doc.Table(STEPS_TITLE, STEPS, _steps(posterior), "wrrrr", doc.ALL)
     if posterior.deployments:
         rows = _deployments(posterior)
-        yield doc.Table(LANES_TITLE, LANES, rows, "wwrw", doc.ALL, titled=doc.ALL)
+        yield doc.Table(LANES_TITLE, LANES, rows, "wwrw", doc.ALL)
     yield doc.Later(
-        lambda: [
-            doc.Table(NARROW_TITLE, NARROW, _next(posterior), "lrrww", doc.ALL, titled=doc.ALL)
-        ],
+        lambda: [doc.Table(NARROW_TITLE, NARROW, _next(posterior), "lrrww", doc.ALL)],
         doc.ALL,
     )
 

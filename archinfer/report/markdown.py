@@ -29,7 +29,7 @@ def _block(block: doc.Block) -> Iterator[str]:
                 yield f"**{block.title}**"
             yield "\n".join(_item(_words(item)) for item in block.items)
         case doc.Table():
-            if block.title and block.titled & doc.MARKDOWN:
+            if block.title:
                 yield f"**{block.title}**"
             kept = [i for i, align in enumerate(block.align) if align != "b"]
             yield _table(

@@ -11,7 +11,7 @@ from archinfer.forward.evaluate import SERVER
 from archinfer.hardware.profile import Hardware
 from archinfer.report import chart
 from archinfer.report import document as doc
-from archinfer.report.predict_model import decodings
+from archinfer.report.predict_model import assumed
 from archinfer.units import format_quantity
 from archinfer.words import change, counted, figure, listed, percent, seconds, speed, speeds
 
@@ -56,11 +56,10 @@ def document(found: Pareto) -> doc.Document:
     if found.deployments:
         pictures = doc.Pictures(lambda: pareto_chart(found).panels, "picture")
         blocks.append(doc.Section("Picture", [pictures], doc.PAGE))
-    blocks.append(doc.Paragraph(_reading(found), where=doc.ALL))
+    blocks += [_assumed(found), doc.Paragraph(_reading(found), where=doc.ALL)]
     return doc.Document(
         f"Deployments of {found.model} on {listed([f.hardware.name for f in found.machines])}",
         blocks,
-        titled=doc.ALL,
     )
 
 
@@ -165,9 +164,7 @@ def _front(found: Found) -> doc.Table:
     title = f"{found.hardware.name}: not beaten in both speed of a user and of a node"
     rows = [_cells(c)[1:] for c in found.front]
     kept = _thinned(rows, FEW)
-    return doc.Table(
-        title, HEADINGS[1:], kept, ALIGN[1:], doc.ALL, titled=doc.ALL, drop=DROP, sortable=True
-    )
+    return doc.Table(title, HEADINGS[1:], kept, ALIGN[1:], doc.ALL, drop=DROP, sortable=True)
 
 
 def _thinned(rows: Sequence[Any], most: int) -> list[Any]:
@@ -211,27 +208,30 @@ def _price(hardware: Hardware) -> str:
     """What a node costs, and by what power."""
     rent, bought = hardware.price_dollars_per_hour, hardware.price_dollars
     if math.isfinite(rent):
-        return f"{hardware.name} {format_quantity(rent, 'dollars_per_hour')} rent"
+        return f"{format_quantity(rent, 'dollars_per_hour')} rent"
     if math.isfinite(bought):
         return (
-            f"{hardware.name} {format_quantity(bought, 'dollars')} over {hardware.life_years:g} "
-            f"years and power at {hardware.dollars_per_kwh:g} USD/kWh"
+            f"{format_quantity(bought, 'dollars')} over {hardware.life_years:g} years and power at "
+            f"{hardware.dollars_per_kwh:g} USD/kWh"
         )
-    return f"{hardware.name} no price known (--price {hardware.name}=...)"
+    return f"not known (--price {hardware.name}=...)"
+
+
+def _assumed(found: Pareto) -> doc.Table:
+    served = [(f.hardware, f.deployment) for f in found.machines]
+    return assumed(served, "price of a node", _price, doc.ALL)
 
 
 def _reading(found: Pareto) -> str:
     plan = found.question
-    prices = "; ".join(_price(f.hardware) for f in found.machines)
-    served = decodings((f.hardware, f.deployment) for f in found.machines)
     return (
-        f"Assumed: {served}. Prices of a node: {prices} (sources: archinfer hardware show NAME); "
-        f"nodes in use {percent(plan.utilisation)} of the time. $/M out: for a million output "
-        "tokens, their prompts included; $/M all: the same over prompts and answers at "
-        f"{plan.prompt_tokens:,} to {plan.output_tokens:,}. J/token: energy of an output token "
-        "from idle power and that "
-        "of bytes and FLOPs, without the rest of the servers; (nameplate): from the most that a "
-        "node with its share of the system draws. Speeds are 5 % < 50 % < 95 %."
+        "Prices have sources (archinfer hardware show NAME), for nodes in use "
+        f"{percent(plan.utilisation)} of the time. $/M out: for a million output tokens, their "
+        "prompts included; $/M all: the same over prompts and answers at "
+        f"{plan.prompt_tokens:,} to {plan.output_tokens:,}. "
+        "J/token: energy of an output token from idle power and that of bytes and FLOPs, without "
+        "the rest of the servers; (nameplate): from the most that a node with its share of the "
+        "system draws. Speeds are 5 % < 50 % < 95 %."
     )
 
 
@@ -263,7 +263,9 @@ def pareto_chart(found: Pareto) -> chart.Chart:
             marks.append(line)
         text = f"{title} of {found.model} on {names}."
         panels.append(chart.Panel(title, text, x_axis, y_axis, tuple(marks), corner))
-    return chart.Chart(f"{found.model} on {names}", (tuple(panels),), _reading(found))
+    rows = "; ".join(", ".join(map(str, filter(None, row))) for row in _assumed(found).rows)
+    caption = f"Assumed: {rows}. {_reading(found)}"
+    return chart.Chart(f"{found.model} on {names}", (tuple(panels),), caption)
 
 
 def _per_node(choice: Choice) -> float:

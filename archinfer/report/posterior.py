@@ -78,18 +78,17 @@ def _found(posterior: Posterior) -> Iterator[doc.Block]:
         _rows(posterior),
         "prrrrrrrrw",
         doc.ALL,
-        titled=doc.ALL,
         drop=drop,
     )
     if len(posterior.modes) > 1:
         title = MODES_TITLE.format(posterior.question.hardware.node)
         rows = _modes(posterior)
         drop = MODES_HEADINGS[:2:-1]
-        yield doc.Table(title, MODES_HEADINGS, rows, "prrrrr", doc.ALL, titled=doc.ALL, drop=drop)
+        yield doc.Table(title, MODES_HEADINGS, rows, "prrrrr", doc.ALL, drop=drop)
     yield doc.Paragraph(likeliest_text(posterior), where=FULL)
     more: list[doc.Block] = [
         doc.Later(lambda: _rests_on(posterior), FULL),
-        doc.Table(TAKEN_TITLE, ("", ""), [*taken(posterior)], "lw", FULL, titled=FULL),
+        doc.Table(TAKEN_TITLE, ("", ""), [*taken(posterior)], "lw", FULL),
         doc.Paragraph(bits_text(posterior), where=FULL, tight=True),
         doc.Paragraph(nodes_text(posterior), where=FULL),
     ]
@@ -142,7 +141,7 @@ def _modes(posterior: Posterior) -> list[Sequence[str]]:
 def _rests_on(posterior: Posterior) -> Iterator[doc.Block]:
     if posterior.alternatives:
         rows = _alternatives(posterior)
-        yield doc.Table(ALTERNATIVES_TITLE, ALTERNATIVES, rows, "wrrr", FULL, titled=FULL)
+        yield doc.Table(ALTERNATIVES_TITLE, ALTERNATIVES, rows, "wrrr", FULL)
 
 
 def _alternatives(posterior: Posterior) -> list[Sequence[str]]:

@@ -130,10 +130,11 @@ def _sentence(row: Row) -> str:
 def assumptions(row: Row, overrides: tuple[str, ...]) -> str:
     """What was assumed, in one paragraph."""
     asked = row.result.deployment
+    text, software = decoding(row.result.hardware, asked)
     parts = [
         load(asked.context_tokens, asked.concurrency),
         f"{asked.kv} KV cache",
-        decoding(row.result.hardware, asked),
+        text + (f"; software {software}" if software else ""),
         *(f"{change} (set by hand)" for change in overrides),
     ]
     return "; ".join(parts) + "."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from archinfer.forward.depths import DepthRange
@@ -195,39 +195,29 @@ def answers(row: Row, where: doc.Where) -> Iterator[doc.Block]:
             )
 
 
-def decoding(hardware: Hardware, asked: Deployment) -> str:
-    """What is taken to be known of speculation and software, in words."""
-    text, law = gain(*asked.speculation), asked.law
+def decoding(hardware: Hardware, asked: Deployment) -> tuple[str, str]:
+    """What is taken to be known of speculation and of software, in words."""
+    text, law, software = gain(*asked.speculation), asked.law, ""
     if law is not None:
-        text = (
-            f"speculation by the law fitted to {hardware.name} ({percent(law.probability)} of its "
-            f"services draft, {text} with it)"
-        )
+        text += f" in {percent(law.probability)} of its services (fitted law)"
     if len(asked.softwares) > 1:
-        text += f", software unknown: each of {len(asked.softwares)} as likely"
+        software = f"unknown: each of {len(asked.softwares)} as likely"
     elif hardware.software:
-        text += f", software {asked.softwares[0].name if asked.softwares else USUAL_SOFTWARE}"
-    return text
+        software = asked.softwares[0].name if asked.softwares else USUAL_SOFTWARE
+    return text, software
 
 
-def decodings(served: Iterable[tuple[Hardware, Deployment]]) -> str:
-    """The same of several machines, one by one if they are few."""
-    machines = {hardware.name: (hardware, asked) for hardware, asked in served}
-    told = {name: decoding(*one) for name, one in machines.items()}
-    if len(set(told.values())) == 1:
-        return next(iter(told.values()))
-    asked = [deployment for _, deployment in machines.values()]
-    laws, unknown = any(d.by_law for d in asked), any(len(d.softwares) > 1 for d in asked)
-    text = "; ".join(f"{name}: {text}" for name, text in told.items())
-    if len(told) > FEW:
-        text = gain(*asked[0].speculation)
-        if laws:
-            text = "speculation by the law fitted to a machine's services where there is one"
-        if unknown:
-            text += ", software unknown where a profile lists several, each as likely"
-    if laws or unknown:
-        text += "; so machines differ in that as well, not with --speculation 1 --software usual"
-    return text
+def assumed(
+    served: Iterable[tuple[Hardware, Deployment]],
+    last: str,
+    about: Callable[[Hardware], str],
+    where: doc.Where,
+) -> doc.Table:
+    """What the speeds of each machine rest on, and what else is told of it under `last`."""
+    rows = {h.name: (h.name, *decoding(h, asked), about(h)) for h, asked in served}
+    title = "Assumed (--speculation 1 --software usual: the same of every machine)"
+    headings = ("hardware", "tokens a pass", "software", last)
+    return doc.Table(title, headings, [*rows.values()], "lppp", where)
 
 
 def usual(p: Prediction) -> str:

@@ -248,12 +248,9 @@ def _ranges(answer: Answer) -> Iterator[doc.Block]:
         (QUANTITIES[name], compact(i.low.value), i.low.by, compact(i.high.value), i.high.by)
         for name, i in told.items()
     ]
-    title, headings = (
-        f"{_ranges_of(answer)}, and what draws each end",
-        ("low", "bound by", "high", "bound by"),
-    )
-    for first, where in (("", doc.SCREEN), ("quantity", doc.MARKDOWN)):
-        yield doc.Table(title, (first, *headings), rows, "prwrw", where)
+    title = f"{_ranges_of(answer)}, and what draws each end"
+    headings = ("", "low", "bound by", "high", "bound by")
+    yield doc.Table(title, headings, rows, "prwrw", doc.SCREEN | doc.MARKDOWN)
 
 
 def _ranges_of(answer: Answer) -> str:

@@ -44,7 +44,6 @@ def document(rows: Sequence[Row], overrides: tuple[str, ...]) -> doc.Document:
         title = f"{mine[0].name} on {hardware.name}"
         table = doc.Table(
             title, HEADINGS, [_cells(row) for row in mine], "rrrrrrrrrrrl", doc.ALL,
-            doc.ALL | doc.EXPLAIN,
             drop=DROP, sortable=True,
         )  # fmt: skip
         blocks += [doc.Paragraph(about(mine[0]), where=doc.PAGE), table]

@@ -194,7 +194,7 @@ def _columns(console: Console, table: doc.Table, here: doc.Where) -> list[_Colum
 def _print_table(console: Console, table: doc.Table, here: doc.Where = doc.SCREEN) -> None:
     """A table without lines: words to the left, numbers to the right."""
     # A title inside the table would wrap to the table's width.
-    if table.title and table.titled & here:
+    if table.title:
         console.print(_text(table.title, "strong"))
     columns = _columns(console, table, here)
     room = console.width
