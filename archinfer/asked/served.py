@@ -22,15 +22,17 @@ def _all(found: Use | str) -> dict[str, Any]:
     return dict.fromkeys(("solve", "predict", "compare", "pareto"), found)
 
 
+def _served(found: Use | str) -> dict[str, Any]:
+    """The same for every command about a known model."""
+    return dict.fromkeys(("predict", "compare", "pareto"), found)
+
+
 _WHOLE: Final[dict[str, Any]] = {"form": "number", "least": 1, "most": WHOLE_MOST, "whole": True}
 _TOKENS: Final[dict[str, Any]] = _WHOLE | {"dimension": "tokens"}
 _NODES: Final[dict[str, Any]] = _WHOLE | {"dimension": "whole", "most": NODES_MOST, "closed": True}
 _SIZE: Final[dict[str, Any]] = {"dimension": "count", "form": "range"}
 _PROFILES = "Profiles, comma-separated: names or YAML files. Default: all that are shipped."
 _PROFILE = Use("Profile: a name (archinfer hardware list) or a YAML file.", "wse-3")
-_TOTAL = "Total parameters of a model without a config, as 3T."
-_ACTIVE = "Its active parameters, as 150B. Default: all (dense)."
-_KIND = Use("Its attention: gqa, mqa, mla.", "gqa")
 _OWN_FORMAT = (
     "Weight format, as int4 or int4,embedding=int8,head=bf16. Default: the one the model comes in "
     "(bf16 for totals)."
@@ -51,11 +53,6 @@ MAX_COST = "Dollars for a million output tokens at most, as 2USD."
 _SET = "Set a figure of the profile, as link.latency='2 us'."
 _CONFIDENCE = Use("Probability with which a target must hold.", "50 %")
 _GAIN = "Accepted tokens a pass, as 1 (none) or 1:3."
-_GAINED = f"{_GAIN} Default: the profile's fitted law of speculation; without one: 1."
-_SOFTWARE = (
-    "The software that runs, usual or one that archinfer hardware show lists. Default: unknown, "
-    "each as likely as another."
-)
 
 
 class Subject(TypedDict, total=False):
@@ -101,9 +98,7 @@ class Common(TypedDict, total=False):
             **_SIZE,
             examples=("2T:4T", "0.9T:"),
             solve="Known total parameters, as 2T:4T or 0.9T:.",
-            predict="Total parameters of a model without a config, as 1.6T.",
-            compare=_TOTAL,
-            pareto=_TOTAL,
+            **_served("Total parameters of a model without a config, as 3T."),
         ),
     ]
     active: Annotated[
@@ -112,9 +107,7 @@ class Common(TypedDict, total=False):
             **_SIZE,
             examples=("150B", "100B:200B"),
             solve="Known active parameters, as 150B.",
-            predict="Its active parameters, as 48B. Default: all (dense).",
-            compare=_ACTIVE,
-            pareto=_ACTIVE,
+            **_served("Its active parameters, as 150B. Default: all (dense)."),
         ),
     ]
     layers: Annotated[
@@ -135,9 +128,7 @@ class Common(TypedDict, total=False):
         str | None,
         Ask(
             solve="Attention of the family: gqa, mqa, mla. Default: gqa (the posterior: unknown).",
-            predict=_KIND,
-            compare=_KIND,
-            pareto=_KIND,
+            **_served(Use("Its attention: gqa, mqa, mla.", "gqa")),
         ),
     ]
     vocabulary: Annotated[
@@ -228,9 +219,7 @@ class Common(TypedDict, total=False):
             examples=("1", "1:3"),
             solve=f"{_GAIN} Default: 1:3 (the posterior: the profile's fitted law, where it "
             "has one).",
-            predict=_GAINED,
-            compare=_GAINED,
-            pareto=_GAINED,
+            **_served(f"{_GAIN} Default: the profile's fitted law of speculation; without one: 1."),
         ),
     ]
     software: Annotated[
@@ -239,9 +228,10 @@ class Common(TypedDict, total=False):
             metavar="NAME",
             solve="With an observed speed: the software that made it, usual or one that archinfer "
             "hardware show lists. Default: unknown, each as likely as another.",
-            predict=_SOFTWARE,
-            compare=_SOFTWARE,
-            pareto=_SOFTWARE,
+            **_served(
+                "The software that runs, usual or one that archinfer hardware show lists. Default: "
+                "unknown, each as likely as another."
+            ),
         ),
     ]
     set: Annotated[
