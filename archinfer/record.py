@@ -51,7 +51,6 @@ from typing import (
     NotRequired,
     TypeVar,
     Union,
-    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -60,6 +59,9 @@ from typing import (
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypedDict
+
+LONG = 30
+"""Letters of a value that no `repr` shows."""
 
 Kind = TypeVar("Kind")
 
@@ -134,12 +136,16 @@ class Record:
         return f"<table><caption>{type(self).__name__}</caption>{rows}</table>"
 
     def __repr__(self) -> str:
-        """One short line: the fields that are single values, as far as they fit."""
-        named = ((f.name, getattr(self, f.name)) for f in fields(cast(Any, self)))
+        """One short line: the keys that are single values, as far as they fit, without those that
+        are computed."""
+        kind: Any = type(self)
+        own = {f.name for f in fields(kind)}
+        stated = (key for key in keys(kind) if "." in key.path or key.path in own)
+        named = ((key.name, key.get(self)) for key in stated)
         text = ", ".join(
             f"{name}={value:.5g}" if isinstance(value, float) else f"{name}={value!r}"
             for name, value in named
-            if isinstance(value, str | int | float)
+            if isinstance(value, str | int | float) and len(str(value)) < LONG
         )
         return f"{type(self).__name__}({text if len(text) < 100 else text[:97] + '...'})"
 

@@ -98,6 +98,10 @@ class Claim(Record):
     law: bool = False
     """whether the probabilities take the profile's law of speculation"""
 
+    def __repr__(self) -> str:
+        """The whole claim with its probability."""
+        return f"Claim({self.all.text}: {self.all.probability:.2g})"
+
 
 def limits_of(claimed: Mapping[str, Range]) -> dict[str, Range]:
     """The ranges for which what is claimed stands: one size for all within `ABOUT`."""

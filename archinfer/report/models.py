@@ -90,7 +90,7 @@ def show_document(facts: dict[str, Any]) -> doc.Document:
         title += f" ({facts['hugging_face']})"
     rows = [(name, _shown(value)) for name, value in figures(facts)]
     blocks: list[doc.Block] = [
-        doc.Table("", ("figure", "value"), rows, "lr", doc.ALL),
+        doc.Table("", ("figure", "value"), rows, "wr", doc.ALL),
         doc.Items(list(_told(facts)), where=doc.SCREEN, bullet=""),
     ]
     return doc.Document(title, blocks)

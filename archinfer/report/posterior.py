@@ -88,7 +88,7 @@ def _found(posterior: Posterior) -> Iterator[doc.Block]:
     yield doc.Paragraph(likeliest_text(posterior), where=FULL)
     more: list[doc.Block] = [
         doc.Later(lambda: _rests_on(posterior), FULL),
-        doc.Table(TAKEN_TITLE, ("", ""), [*taken(posterior)], "lw", FULL),
+        doc.Table(TAKEN_TITLE, ("", ""), [*taken(posterior)], "ww", FULL),
         doc.Paragraph(bits_text(posterior), where=FULL, tight=True),
         doc.Paragraph(nodes_text(posterior), where=FULL),
     ]

@@ -177,7 +177,7 @@ def answers(row: Row, where: doc.Where) -> Iterator[doc.Block]:
             ("fewest nodes", _fewest(row)),
             ("limited by", f"{p.bottleneck} ({p.limit})"),
         ]
-        yield doc.Table("One user, 5 % < 50 % < 95 %", ("", ""), found, "lw", where)
+        yield doc.Table("One user, 5 % < 50 % < 95 %", ("", ""), found, "ww", where)
     yield doc.Paragraph(_memory(p), where=where)
     if p.sure_to_fit:
         yield doc.Paragraph(f"Note: {p.sure_to_fit}.", where=where)

@@ -127,11 +127,11 @@ def _observed(answer: Answer, posterior: Posterior) -> Iterator[tuple[str, str]]
 
 def _sure(sizes: dict[str, Marginal]) -> str:
     """How far each quantity is pinned, with the ratio of the ends of its interval."""
-    kinds: dict[str, list[str]] = {"pinned": [], "narrowed": [], "open": []}
+    kinds: dict[str, list[str]] = {"given": [], "pinned": [], "narrowed": [], "open": []}
     for name, m in sizes.items():
-        kinds[pinned_word(m) or "open"].append(
-            f"{SIZES[name]} (x {plain_number(m.p95 / m.p05, 2)})"
-        )
+        kind = "given" if m.given else pinned_word(m) or "open"
+        width = "" if m.given else f" (x {plain_number(m.p95 / m.p05, 2)})"
+        kinds[kind].append(f"{SIZES[name]}{width}")
     return "; ".join(f"{listed(names)} {kind}" for kind, names in kinds.items() if names)
 
 

@@ -21,6 +21,7 @@ from archinfer.solver.question import Question
 from archinfer.solver.region import Bound, Interval, Region, feasible, solve
 from archinfer.solver.slices import LAYERS_MAX
 from archinfer.solver.variants import Sensitivity, Variant, sensitivity, spans, variants
+from archinfer.words import SIZES, compact
 
 SEARCHED = "end of the search"
 """What ends the nodes where nobody asked for a number of them."""
@@ -160,6 +161,15 @@ class Answer(Record):
     beyond_habits: bool = False
     """habits of design hold no model of the observed speed, though the posterior does: ranges are
     those of physics alone, with the vocabulary and head that are usual in the posterior"""
+
+    def __repr__(self) -> str:
+        """The question and the ranges."""
+        asked, ends = self.question, {n: self.ranges[n] for n in SIZES if n in self.ranges}
+        found = (
+            f"{SIZES[n]} {compact(i.low.value)} to {compact(i.high.value)}" for n, i in ends.items()
+        )
+        told = ", ".join(found) or "nothing is feasible"
+        return f"Answer({asked.tokens_per_s:g} tokens/s on {asked.hardware.name}: {told})"
 
     @property
     def what_would_narrow(self) -> Any:
