@@ -23,7 +23,7 @@ from archinfer.solver.answer import answer
 from archinfer.solver.bounds import Bounds
 from archinfer.solver.constraints import Candidate, slacks
 from archinfer.solver.question import Question
-from archinfer.solver.region import Region, solve
+from archinfer.solver.region import Region, feasible, solve
 from archinfer.solver.variants import sensitivity, variants
 from tests.exactness import (
     CONSTANTS,
@@ -613,3 +613,12 @@ def test_bytes_of_the_family_by_component() -> None:
         (100e9 - experts - own.lookup_params) + experts * 4.5 / 8 + 2 * own.lookup_params
     )
     assert in_formats(shape, ("bf16", "int8"), 1) is shape
+
+
+def test_feasible_means_what_solve_means() -> None:
+    """Also where a total that was asked for and sparsity leave no active parameters."""
+    question = Question(WSE3, observed=True, total=(2e12, 4e12))
+    for layers in (40.0, 43.0, 44.0, 60.0):
+        depth = np.array([layers])
+        assert feasible(question, depth) == solve(question, depth).feasible
+    assert answer(question, 0).ranges["layers"].low.by == "sparsity with shape with total asked"

@@ -194,7 +194,7 @@ def feasible(question: Question, layers: FloatArray | None = None) -> bool:
     active = np.concatenate([low ** (1.0 - s) * np.maximum(high, low) ** s for s in _SHARES])
     index = np.tile(every, len(_SHARES))
     least, most = b.total_low_of(active, index), b.total_high_of(active, index)
-    at = np.flatnonzero(least <= np.minimum(most, MOST))
+    at = np.flatnonzero((least <= np.minimum(most, MOST)) & (low <= high)[index])
     least, most, active, index = least[at], np.minimum(most[at], MOST), active[at], index[at]
     for share in (1.0, 0.5, 0.0):
         speeds = b.at(least ** (1.0 - share) * most**share, active, index)
