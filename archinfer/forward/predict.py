@@ -1,7 +1,7 @@
-"""The speed of a known model on known hardware, and what would help.
+"""The one evaluation of models on mappings: best mapping, fewest nodes, time, memory, speed.
 
-`predict` takes one model, or a `ModelShape` whose fields are arrays: then every figure of the
-`Prediction` is an array, computed in one pass.
+One model stands on the fastest mapping that fits. Arrays of models are evaluated in one pass on the
+mapping that is asked for, else on the fewest nodes that hold each, or spread evenly over all.
 """
 
 from __future__ import annotations
@@ -11,158 +11,164 @@ from dataclasses import replace
 
 import numpy as np
 
-from archinfer.forward.evaluate import evaluate
-from archinfer.forward.prediction import Change, Prediction
+from archinfer.forward.evaluation import Evaluation
+from archinfer.forward.prediction import Prediction
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
 from archinfer.models.formats import weight_format
-from archinfer.models.shape import ModelShape
-from archinfer.phrases import CHANGES
+from archinfer.models.shape import FloatArray, ModelShape, Number
 from archinfer.physics.deployment import Deployment
-from archinfer.words import counted
+from archinfer.physics.mapping import Placement
+from archinfer.physics.memory import fewest, fewest_nodes
+from archinfer.physics.workload import Workload
 
-MORE_NODES = 2
-"""How many times the nodes a faster mapping is looked for on."""
-
-DRAFTED, ACCEPTED = 2, 2.0
-"""The speculation among the changes: two drafted tokens, two gained a pass. DeepSeek-R1 on eight
-B200 gained 2.58 with two drafted (TensorRT-LLM's published figures), so this is a careful one."""
+SERVER = 8
+"""Nodes of a server whose cards no faster network joins: estimate, as many as boards for
+accelerators have slots."""
 
 
-def predict(
-    model: Architecture | ModelShape,
-    hardware: Hardware,
-    deployment: Deployment | None = None,
-    *,
-    changes: bool = True,
-) -> Prediction:
-    """The speed of one user, time by term, memory and nodes of a model on hardware.
+def server_nodes(hardware: Hardware) -> int:
+    """Nodes without a pipeline between them: of a scale-up domain, else `SERVER`; a power of 2."""
+    if hardware.spatial or hardware.alone:
+        return 1
+    return 1 << int(np.log2(hardware.scale_up_size if hardware.scale_up_size > 1.0 else SERVER))
 
-    Args:
-        model: an architecture; or a shape, whose fields may be arrays of one shape.
-        hardware: profile.
-        deployment: what is asked; None: everything at its default. Weights None: the format
-            the architecture comes in, parts that it leaves unquantised included; bf16 for a
-            bare shape, all of which is in the one format. A format that is not the model's own
-            leaves embedding and head at 16 bits. Nodes None: the fewest that hold the model.
-        changes: also compute what would help (one model only).
 
-    Returns:
-        For one model the fastest mapping that fits (the least too full one where none does).
-        For arrays the deployment's mapping, else `even_mapping`: all nodes, ceil(L / nodes)
-        layers each; no search.
+def whole_groups(hardware: Hardware, least: int) -> int:
+    """Nodes of the smallest group that software shares layers over and that has at least so many.
 
-    Raises:
-        InputError: an unknown format.
+    Engines share each layer over 1, 2, 4, ... nodes of a server, or over whole servers: a
+    pipeline of single nodes would hold a model on fewer, and be slower than any that is run.
     """
-    found = evaluate(model, hardware, Deployment() if deployment is None else deployment)
-    if not changes or np.ndim(found.fits):
-        return found
-    return replace(found, changes=what_would_help(model, found))
+    server = server_nodes(hardware)
+    if least > server:
+        return -(-least // server) * server
+    return 1 << (least - 1).bit_length()
 
 
-def _possible(name: str, hardware: Hardware) -> bool:
-    """Whether a change can be made: one machine has no second, a decoder whose products are all in
-    32 bits no narrow formats, one that was measured without speculation none."""
-    if name.endswith("nodes"):
-        return not hardware.alone
-    if name == "kv":
-        return bool(hardware.narrow_formats)
-    return hardware.speculates or name != "speculation"
+def _usual(found: Evaluation, nodes: int) -> Placement:
+    """The fastest mapping of one model with pipelines across servers alone; else the fastest."""
+    group = min(server_nodes(found.hardware), nodes)
+    wide = found.on(found.mapping.take(np.asarray(found.mapping.tensor_parallel) >= group))
+    return (wide if wide.fits.any() else found).best
 
 
-def _trials(
-    model: Architecture | ModelShape, now: Prediction
-) -> Iterator[tuple[str, str, Hardware, Deployment, float]]:
-    """Changes worth trying: name, words, hardware, deployment, tokens gained a pass."""
-    hardware = now.hardware
-    deployment = now.deployment.with_(nodes=int(now.nodes), draft_tokens=0, weights=now.weights)
-    free = deployment.with_(mapping=None, layout=None)
-    used = int(now.nodes_used)
+def even_mapping(hardware: Hardware, layers: Number, nodes: Number) -> Placement:
+    """Whole layers spread evenly over all nodes: ceil(L / stages) a stage.
 
-    def with_figure(key: str, factor: float, attribute: str) -> Hardware:
-        return hardware.with_constants({key: factor * getattr(hardware, attribute)})
+    On spatial hardware a node is a stage. On temporal hardware a stage is a tensor-parallel
+    group, the widest power of two that the nodes and one scale-up domain allow.
+    """
+    nodes = np.asarray(nodes, dtype=float)
+    group: Number = 1.0
+    if not hardware.spatial:
+        group = 2.0 ** np.floor(np.log2(np.minimum(nodes, hardware.scale_up_size)))
+    stages = np.maximum(np.floor(nodes / group), 1.0)
+    return Placement(np.ceil(np.asarray(layers, dtype=float) / stages), group)
 
-    nodes = int(now.nodes)
-    more = [nodes + 1, MORE_NODES * nodes]
-    if now.min_nodes > nodes and np.isfinite(now.min_nodes):
-        more = [int(now.min_nodes), MORE_NODES * int(now.min_nodes)]
-    for count in dict.fromkeys(more):
-        yield f"{count} nodes", "", hardware, free.with_(nodes=count), 1.0
-    for name in hardware.narrow_formats:
-        if weight_format(name).bits < 0.95 * weight_format(now.weights).bits:
-            text = CHANGES["weights"].format(weights=name)
-            yield name, text, hardware, deployment.with_(weights=name), 1.0
-    context = deployment.context_tokens
-    if float(now.memory.kv) > 0.0 and context > 1:
-        text = CHANGES["context"].format(tokens=context // 2)
-        yield "context", text, hardware, deployment.with_(context_tokens=context // 2), 1.0
-        if deployment.kv_bits > 8.0:
-            cache = (*hardware.narrow_formats, "fp8")[0]
-            text = CHANGES["kv"].format(kv=cache)
-            yield "kv", text, hardware, deployment.with_(kv=cache), 1.0
-    users = deployment.concurrency
-    if users > 1:
-        text = CHANGES["users"].format(users=users // 2)
-        yield "users", text, hardware, deployment.with_(concurrency=users // 2), 1.0
-    if used > 1:
-        changed = with_figure("link.latency", 0.5, "link_latency_s")
-        text = CHANGES["link latency"].format(node=hardware.node)
-        yield "link latency", text, changed, deployment, 1.0
-    if hardware.spatial:
-        changed = with_figure("compute.clock", 1.1, "clock_hz")
-        yield "clock", CHANGES["clock"], changed, deployment, 1.0
-        changed = with_figure("cycles_per_weight", 0.5, "cycles_per_weight")
-        yield "cycles per weight", CHANGES["cycles per weight"], changed, deployment, 1.0
+
+def workload_of(model: Architecture | ModelShape, deployment: Deployment) -> tuple[Workload, str]:
+    """A model and what is asked of it, in the cost model's terms, and the weight format."""
+    if isinstance(model, Architecture):
+        weights = weight_format(deployment.weights or model.weight_format).name
+        shape = model.shape(weights)
+        outside_bits = model.component_bits(weights)["lm_head"]
     else:
-        changed = with_figure("memory.bandwidth", 1.1, "bandwidth_bytes_per_s")
-        yield "bandwidth", CHANGES["bandwidth"], changed, deployment, 1.0
-    changed = with_figure("reductions_per_layer", 0.8, "reductions_per_layer")
-    yield "reductions", CHANGES["reductions"], changed, deployment, 1.0
-    changed = with_figure("fixed_time_per_layer", 0.5, "fixed_time_per_layer_s")
-    yield "fixed time", CHANGES["fixed time"], changed, deployment, 1.0
-    text = CHANGES["speculation"].format(gained=ACCEPTED, drafted=DRAFTED)
-    drafting = deployment.with_(draft_tokens=DRAFTED, accepted_low=ACCEPTED, accepted_high=ACCEPTED)
-    yield "speculation", text, hardware, drafting, ACCEPTED
+        weights = weight_format(deployment.weights or "bf16").name
+        shape = model
+        outside_bits = weight_format(weights).bits
+    return Workload(shape, deployment.traffic(weights, outside_bits)), weights
 
 
-def what_would_help(model: Architecture | ModelShape, now: Prediction) -> tuple[Change, ...]:
-    """Each change alone, by its gain over `now` without speculation, the best first.
+def _numbers(shape: ModelShape, mapping: Placement | None) -> Iterator[Number]:
+    yield from (shape.total_params, shape.layers, shape.hidden_size, shape.head_params)
+    for group in shape.groups:
+        yield from (group.experts, group.experts_per_token, group.reductions, group.state_bytes)
+        for cache in group.caches:
+            yield from (cache.values_per_token, cache.macs_per_token, cache.window_tokens)
+    if mapping is not None:
+        yield from (mapping.layers_per_stage, mapping.tensor_parallel)
 
-    A mapping that was asked for stays, but on more nodes; else it is chosen anew each time. Where
-    the model does not fit, the changes after which it does come first.
 
-    Args:
-        model: what `now` predicts.
-        now: a prediction of one model.
-    """
-    before = 1.0 / float(now.plain_time.total) if now.fits else np.nan
-    found: list[Change] = []
-    for name, text, hardware, deployment, gained in _trials(model, now):
-        if not _possible(name, now.hardware):
-            continue
-        then = evaluate(model, hardware, deployment)
-        used = int(then.nodes_used)
-        speed = gained / float(then.time.total) if then.fits else np.nan
-        if not text:
-            if used == int(now.nodes_used):
-                continue
-            name = "nodes"
-            held, group = then.mapping.layers_per_stage, then.mapping.tensor_parallel
-            text = CHANGES["nodes" if then.hardware.spatial else "node groups"].format(
-                nodes=f"{used:,} {hardware.node}s",
-                layers=counted(float(held), "layer"),
-                group=group,
-                kind="data" if then.mapping.data_parallel else "tensor",
-            )
-        change = Change(
-            name, text, float(speed), float(speed / before - 1.0), bool(then.fits), used
-        )
-        if change.text not in {c.text for c in found}:
-            found.append(change)
+def evaluate(
+    model: Architecture | ModelShape, hardware: Hardware, deployment: Deployment
+) -> Prediction:
+    """The one evaluation of a model on a deployment; arguments as those of `predict`."""
+    if not deployment.kv:
+        stated = model.stored.kv if isinstance(model, Architecture) else None
+        deployment = deployment.with_(kv=stated or "bf16")
+    workload, weights = workload_of(model, deployment)
+    if any(np.ndim(v) for v in _numbers(workload.shape, deployment.mapping)):
+        return _evaluate_arrays(workload, weights, hardware, deployment)
+    found = _evaluate_one(workload, weights, hardware, deployment)
+    if isinstance(model, Architecture):
+        formats = model.weight_formats(weights)
+        return replace(found, weight_formats=formats, assumed=model.assumed)
+    return found
 
-    def key(change: Change) -> tuple[bool, float]:
-        value = change.gain if now.fits else change.tokens_per_s
-        return (not change.fits, -value if np.isfinite(value) else np.inf)
 
-    return tuple(sorted(found, key=key))
+def _prediction(
+    workload: Workload,
+    weights: str,
+    hardware: Hardware,
+    deployment: Deployment,
+    nodes: Number,
+    min_nodes: Number,
+    mapping: Placement,
+) -> Prediction:
+    found = Evaluation(hardware, workload, mapping)
+    plain = found.time
+    if deployment.draft_tokens:
+        without = replace(workload.traffic, draft_tokens=0)
+        plain = Evaluation(hardware, replace(workload, traffic=without), mapping).time
+    fits = found.fits & (np.asarray(found.nodes) <= np.asarray(nodes))
+    return Prediction(
+        model=workload.shape.name,
+        hardware=hardware,
+        deployment=deployment,
+        workload=workload,
+        weights=weights,
+        nodes=nodes,
+        min_nodes=min_nodes,
+        mapping=mapping,
+        time=found.time,
+        plain_time=plain,
+        memory_fraction=found.memory_fraction,
+        fits=bool(fits) if np.ndim(fits) == 0 else fits,
+    )
+
+
+def _evaluate_arrays(
+    workload: Workload, weights: str, hardware: Hardware, deployment: Deployment
+) -> Prediction:
+    """Models on the mapping asked for, else on the fewest nodes or spread evenly over all."""
+    min_nodes, smallest = fewest(hardware, workload.memory)
+    layers = np.asarray(workload.shape.layers, dtype=float)
+    nodes: FloatArray
+    if deployment.nodes is None:
+        mapping = deployment.forced(layers) or smallest
+        nodes = np.asarray(mapping.nodes(layers), dtype=float)
+    else:
+        nodes = np.asarray(float(deployment.nodes))
+        mapping = deployment.forced(layers) or even_mapping(hardware, layers, nodes)
+    return _prediction(workload, weights, hardware, deployment, nodes, min_nodes, mapping)
+
+
+def _evaluate_one(
+    workload: Workload, weights: str, hardware: Hardware, deployment: Deployment
+) -> Prediction:
+    """One model on the mapping asked for, else on the fastest that fits."""
+    hardware.check_nodes(deployment.nodes or 1)
+    least = fewest_nodes(hardware, workload.memory)
+    min_nodes = np.inf if least is None else least
+    layers = int(float(workload.shape.layers))
+    mapping = deployment.forced(layers)
+    if mapping is not None:
+        nodes = deployment.nodes or int(mapping.nodes(layers))
+    else:
+        # Where no number of nodes is enough, one layer each is the least too full.
+        most = 1 if hardware.alone else layers
+        nodes = deployment.nodes or (most if least is None else whole_groups(hardware, least))
+        found = Evaluation.everywhere(hardware, workload, nodes)
+        mapping = found.best if deployment.nodes else _usual(found, nodes)
+    return _prediction(workload, weights, hardware, deployment, nodes, min_nodes, mapping)
