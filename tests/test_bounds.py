@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from archinfer.forward.evaluate import workload_of
+from archinfer.forward.predict import workload_of
 from archinfer.hardware.profile import Hardware
 from archinfer.models import catalogue
 from archinfer.physics.decode import decode_time

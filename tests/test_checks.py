@@ -24,8 +24,9 @@ from archinfer.checks.schema import Check, Expect, read_check_file
 from archinfer.cli.examples import example
 from archinfer.errors import FileError
 from archinfer.hardware.profile import Hardware
-from archinfer.physics.decode import Z90, speed_at
+from archinfer.physics.decode import Z90
 from archinfer.physics.deployment import Deployment
+from archinfer.physics.speed import speed_at
 from archinfer.report.checks import junit, margin_text, workflow_commands
 from archinfer.solver.region import solve as solve_region
 from tests.cli import run

@@ -12,10 +12,11 @@ from scipy.optimize import minimize_scalar
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import DENSE_CHAIN, Cache, LayerGroup, ModelShape
 from archinfer.models.solver_family import FamilyRules, family_shape
-from archinfer.physics.decode import decode_time, log_sd, speed_range, tokens_per_s
+from archinfer.physics.decode import decode_time, log_sd
 from archinfer.physics.mapping import Placement
 from archinfer.physics.nodegroup import sync_latency_s
 from archinfer.physics.spatial import all_reduce_cycles, best_side
+from archinfer.physics.speed import speed_range, tokens_per_s
 from archinfer.physics.terms import TERMS, TokenTime
 from archinfer.physics.workload import Traffic, Workload, experts_hit
 

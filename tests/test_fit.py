@@ -22,7 +22,7 @@ from archinfer.fitting.pooled import Pool
 from archinfer.fitting.prior import fit_prior
 from archinfer.fitting.profile import profile_text
 from archinfer.fitting.shipped import shipped_fit
-from archinfer.forward.evaluate import evaluate
+from archinfer.forward.predict import evaluate
 from archinfer.hardware.profile import Hardware
 from archinfer.physics.decode import decode_time
 from archinfer.physics.deployment import Deployment

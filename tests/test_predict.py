@@ -19,14 +19,14 @@ from archinfer import catalogue
 from archinfer import predict as named
 from archinfer.cli import main as cli
 from archinfer.forward.depths import plausible_layers, predict_depths
-from archinfer.forward.evaluate import even_mapping
-from archinfer.forward.predict import predict
+from archinfer.forward.predict import even_mapping, predict
 from archinfer.hardware.profile import Hardware
 from archinfer.models.solver_family import FamilyRules, family_shape
-from archinfer.physics.decode import decode_time, speed_range
+from archinfer.physics.decode import decode_time
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
 from archinfer.physics.memory import fewest_nodes, memory_fraction
+from archinfer.physics.speed import speed_range
 from archinfer.physics.terms import TERMS
 from archinfer.physics.workload import Traffic, Workload
 from tests.cli import call

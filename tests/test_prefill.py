@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from archinfer.forward.evaluate import evaluate
+from archinfer.forward.predict import evaluate
 from archinfer.forward.prediction import Prediction
 from archinfer.hardware.profile import Hardware
 from archinfer.models.catalogue import load

@@ -15,9 +15,9 @@ from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.models.formats import weight_format
 from archinfer.models.solver_family import FamilyRules, family_shape, in_formats
-from archinfer.physics.decode import software_speed
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement, mappings
+from archinfer.physics.speed import software_speed
 from archinfer.physics.workload import Traffic, Workload
 from archinfer.solver.answer import answer
 from archinfer.solver.bounds import Bounds

@@ -18,7 +18,7 @@ from archinfer.hardware.profile import Hardware
 from archinfer.models.catalogue import load
 from archinfer.models.shape import DENSE_CHAIN, Cache, LayerGroup, ModelShape
 from archinfer.models.solver_family import FamilyRules, family_shape
-from archinfer.physics.decode import decode_time, software_speed
+from archinfer.physics.decode import decode_time
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import GROUP_MOST, Layout, Placement, group_sizes, read_layout
 from archinfer.physics.memory import memory_fraction, node_share
@@ -31,6 +31,7 @@ from archinfer.physics.nodegroup import (
     sync_latency_s,
     unpack_s_per_weight,
 )
+from archinfer.physics.speed import software_speed
 from archinfer.physics.temporal import temporal_time
 from archinfer.physics.workload import Traffic, Workload
 from tests.cli import run

@@ -7,7 +7,7 @@ from functools import cache, partial
 
 from archinfer.fitting import observations, serving
 from archinfer.fitting.cases import NODES_SPREAD
-from archinfer.forward.evaluate import workload_of
+from archinfer.forward.predict import workload_of
 from archinfer.hardware.profile import Hardware
 from archinfer.models.catalogue import load
 from archinfer.physics.deployment import Deployment

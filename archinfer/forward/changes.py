@@ -1,17 +1,12 @@
-"""The speed of a known model on known hardware, and what would help.
-
-`predict` takes one model, or a `ModelShape` whose fields are arrays: then every figure of the
-`Prediction` is an array, computed in one pass.
-"""
+"""What would help a prediction: one change of deployment or hardware at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import numpy as np
 
-from archinfer.forward.evaluate import evaluate
 from archinfer.forward.prediction import Change, Prediction
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
@@ -27,38 +22,6 @@ MORE_NODES = 2
 DRAFTED, ACCEPTED = 2, 2.0
 """The speculation among the changes: two drafted tokens, two gained a pass. DeepSeek-R1 on eight
 B200 gained 2.58 with two drafted (TensorRT-LLM's published figures), so this is a careful one."""
-
-
-def predict(
-    model: Architecture | ModelShape,
-    hardware: Hardware,
-    deployment: Deployment | None = None,
-    *,
-    changes: bool = True,
-) -> Prediction:
-    """The speed of one user, time by term, memory and nodes of a model on hardware.
-
-    Args:
-        model: an architecture; or a shape, whose fields may be arrays of one shape.
-        hardware: profile.
-        deployment: what is asked; None: everything at its default. Weights None: the format
-            the architecture comes in, parts that it leaves unquantised included; bf16 for a
-            bare shape, all of which is in the one format. A format that is not the model's own
-            leaves embedding and head at 16 bits. Nodes None: the fewest that hold the model.
-        changes: also compute what would help (one model only).
-
-    Returns:
-        For one model the fastest mapping that fits (the least too full one where none does).
-        For arrays the deployment's mapping, else `even_mapping`: all nodes, ceil(L / nodes)
-        layers each; no search.
-
-    Raises:
-        InputError: an unknown format.
-    """
-    found = evaluate(model, hardware, Deployment() if deployment is None else deployment)
-    if not changes or np.ndim(found.fits):
-        return found
-    return replace(found, changes=what_would_help(model, found))
 
 
 def _possible(name: str, hardware: Hardware) -> bool:
@@ -126,7 +89,12 @@ def _trials(
     yield "speculation", text, hardware, drafting, ACCEPTED
 
 
-def what_would_help(model: Architecture | ModelShape, now: Prediction) -> tuple[Change, ...]:
+Evaluate: TypeAlias = Callable[[Architecture | ModelShape, Hardware, Deployment], Prediction]
+
+
+def what_would_help(
+    model: Architecture | ModelShape, now: Prediction, evaluate: Evaluate
+) -> tuple[Change, ...]:
     """Each change alone, by its gain over `now` without speculation, the best first.
 
     A mapping that was asked for stays, but on more nodes; else it is chosen anew each time. Where
@@ -135,6 +103,7 @@ def what_would_help(model: Architecture | ModelShape, now: Prediction) -> tuple[
     Args:
         model: what `now` predicts.
         now: a prediction of one model.
+        evaluate: predicts it after a change.
     """
     before = 1.0 / float(now.plain_time.total) if now.fits else np.nan
     found: list[Change] = []

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from archinfer.forward.deployments import Pareto, Stages
-from archinfer.forward.evaluate import evaluate
 from archinfer.forward.evaluation import Evaluation
+from archinfer.forward.predict import evaluate
 from archinfer.forward.prediction import Prediction
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
@@ -23,7 +23,7 @@ from archinfer.models.shape import ModelShape
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement, widest_group
 from archinfer.physics.roofline import roofline_tokens_per_s
-from archinfer.physics.served import served_speed
+from archinfer.physics.speed import served_speed
 from archinfer.physics.terms import TERMS, TokenTime
 from archinfer.record import Nullable, Quantiles, Record
 

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import FloatArray, Number
-from archinfer.physics.decode import decode_time, log_sd, speed_range
+from archinfer.physics.decode import decode_time, log_sd
 from archinfer.physics.economy import node_dollars_per_hour, node_power_w
 from archinfer.physics.mapping import Placement, mappings
 from archinfer.physics.memory import Memory, memory_fraction
+from archinfer.physics.speed import speed_range
 from archinfer.physics.terms import TokenTime
 from archinfer.physics.workload import Workload
 from archinfer.record import Quantiles

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from archinfer.asking import WHOLE_MOST
 from archinfer.forward.deployments import Choice, Found, Pareto, Plan, Stages
-from archinfer.forward.evaluate import workload_of
 from archinfer.forward.evaluation import Evaluation, every_mapping
-from archinfer.forward.predict import predict
+from archinfer.forward.predict import predict, workload_of
 from archinfer.forward.prediction import Change
 from archinfer.forward.room import most, users_held
 from archinfer.hardware.profile import Hardware
@@ -32,7 +31,7 @@ from archinfer.physics.economy import knows_activity, token_dollars
 from archinfer.physics.firsttoken import first_token_spread
 from archinfer.physics.mapping import Placement
 from archinfer.physics.prefill import time_to_first_token
-from archinfer.physics.served import served_speed
+from archinfer.physics.speed import served_speed
 from archinfer.physics.terms import TERMS
 from archinfer.record import Quantiles
 

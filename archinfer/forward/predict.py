@@ -1,7 +1,9 @@
-"""The one evaluation of models on mappings: best mapping, fewest nodes, time, memory, speed.
+"""The speed of a known model on known hardware: its mapping, fewest nodes, time, memory.
 
-One model stands on the fastest mapping that fits. Arrays of models are evaluated in one pass on the
-mapping that is asked for, else on the fewest nodes that hold each, or spread evenly over all.
+One model stands on the fastest mapping that fits. A `ModelShape` whose fields are arrays is
+evaluated in one pass, on the mapping that is asked for, else on the fewest nodes that hold each, or
+spread evenly over all; every figure of its `Prediction` is then an array. Tokens/s are those of
+`physics.speed`, seconds of a pass those of `physics.spatial` and `physics.temporal`.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from archinfer.forward.changes import what_would_help
 from archinfer.forward.evaluation import Evaluation
 from archinfer.forward.prediction import Prediction
 from archinfer.hardware.profile import Hardware
@@ -21,6 +24,39 @@ from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
 from archinfer.physics.memory import fewest, fewest_nodes
 from archinfer.physics.workload import Workload
+
+
+def predict(
+    model: Architecture | ModelShape,
+    hardware: Hardware,
+    deployment: Deployment | None = None,
+    *,
+    changes: bool = True,
+) -> Prediction:
+    """The speed of one user, time by term, memory and nodes of a model on hardware.
+
+    Args:
+        model: an architecture; or a shape, whose fields may be arrays of one shape.
+        hardware: profile.
+        deployment: what is asked; None: everything at its default. Weights None: the format
+            the architecture comes in, parts that it leaves unquantised included; bf16 for a
+            bare shape, all of which is in the one format. A format that is not the model's own
+            leaves embedding and head at 16 bits. Nodes None: the fewest that hold the model.
+        changes: also compute what would help (one model only).
+
+    Returns:
+        For one model the fastest mapping that fits (the least too full one where none does).
+        For arrays the deployment's mapping, else `even_mapping`: all nodes, ceil(L / nodes)
+        layers each; no search.
+
+    Raises:
+        InputError: an unknown format.
+    """
+    found = evaluate(model, hardware, Deployment() if deployment is None else deployment)
+    if not changes or np.ndim(found.fits):
+        return found
+    return replace(found, changes=what_would_help(model, found, evaluate))
+
 
 SERVER = 8
 """Nodes of a server whose cards no faster network joins: estimate, as many as boards for
@@ -93,7 +129,7 @@ def _numbers(shape: ModelShape, mapping: Placement | None) -> Iterator[Number]:
 def evaluate(
     model: Architecture | ModelShape, hardware: Hardware, deployment: Deployment
 ) -> Prediction:
-    """The one evaluation of a model on a deployment; arguments as those of `predict`."""
+    """`predict` without what would help."""
     if not deployment.kv:
         stated = model.stored.kv if isinstance(model, Architecture) else None
         deployment = deployment.with_(kv=stated or "bf16")

@@ -1,6 +1,6 @@
 """What the cost model says of a model on a deployment, as records.
 
-`archinfer.forward.evaluate` fills them; of several models at once every figure is an array.
+`archinfer.forward.predict` fills them; of several models at once every figure is an array.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from archinfer.physics.economy import node_dollars_per_hour, node_power_w, token
 from archinfer.physics.firsttoken import FirstToken, first_token
 from archinfer.physics.mapping import Placement
 from archinfer.physics.memory import RESERVE_LOG_SD, Memory, fit_chance, memory_fraction
-from archinfer.physics.served import LEVELS, served_speed
+from archinfer.physics.speed import LEVELS, served_speed
 from archinfer.physics.terms import TERMS, TokenTime, no_switches
 from archinfer.physics.workload import Workload
 from archinfer.record import As, Ends, Nullable, Quantiles, Record
@@ -302,7 +302,7 @@ class Prediction(Record):
 
     @cached_property
     def speed(self) -> Quantiles:
-        """Tokens/s of one user at 5, 50 and 95 % (`physics.served`); nan: no fit."""
+        """Tokens/s of one user at 5, 50 and 95 % (`physics.speed`); nan: no fit."""
         if self.speed_ is not None:
             return self.speed_
         return self._where_fits(self.speeds(LEVELS))
@@ -315,7 +315,7 @@ class Prediction(Record):
 
     def reached(self, confidence: float) -> Number:
         """Tokens/s of one user that are reached with a probability, as a target counts them: of a
-        range of accepted tokens the service may gain the high end (`physics.decode.speed_at`)."""
+        range of accepted tokens the service may gain the high end (`physics.speed.speed_at`)."""
         asked = self.deployment
         most = replace(self, deployment=asked.with_(accepted_low=asked.accepted_high))
         return most.speeds((1.0 - confidence,))[0]

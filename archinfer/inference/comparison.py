@@ -13,17 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from archinfer.errors import InputError
-from archinfer.forward.evaluate import evaluate
+from archinfer.forward.predict import evaluate
 from archinfer.inference.batch import Batch, resampled
 from archinfer.inference.importance import normal_points
 from archinfer.inference.nuisances import NO_SPECULATION, drawn_speculation, noise_scale
 from archinfer.inference.posterior import Posterior
 from archinfer.inference.statistics import log_density
 from archinfer.models.shape import FloatArray, ModelShape
-from archinfer.physics.decode import software_speed
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
 from archinfer.physics.speculation import speculative_time
+from archinfer.physics.speed import software_speed
 from archinfer.physics.terms import TokenTime
 from archinfer.physics.workload import Workload
 from archinfer.record import Record

@@ -34,9 +34,10 @@ from archinfer.inference.statistics import log_likelihood, log_uniform, truncate
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, Number
 from archinfer.models.solver_family import family_shape, in_formats
-from archinfer.physics.decode import decode_time, software_speed, throughput
+from archinfer.physics.decode import decode_time
 from archinfer.physics.mapping import Placement
 from archinfer.physics.speculation import best_drafts
+from archinfer.physics.speed import software_speed, throughput
 from archinfer.physics.terms import TokenTime
 from archinfer.physics.workload import Traffic, Workload
 from archinfer.solver.question import Question, what_rounds_to
@@ -375,12 +376,11 @@ class GenerativeModel:
 
     def _speed(self, batch: Batch, index: Index, time: TokenTime) -> None:
         q = self.question
-        hardware = q.hardware
         pass_s = np.asarray(time.total)
         routed_kernels = self.routed_kernels[batch.software[index].astype(np.intp)]
         factor = software_speed(time, batch.software_times[index], routed_kernels)
         predicted = factor * batch.accepted_tokens[index] / pass_s
-        scale = noise_scale(hardware, time)
+        scale = noise_scale(q.hardware, time)
         log_speed, deviation = log_likelihood(
             np.log(q.tokens_per_s / predicted) / scale, scale, q.ceiling
         )

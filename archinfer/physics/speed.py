@@ -14,16 +14,94 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
 from archinfer import special
-from archinfer.hardware.figures import SOFTWARE_TIMES, USUAL_SOFTWARE, SoftwareFactor
+from archinfer.hardware.figures import (
+    ROUTED_KERNELS,
+    SOFTWARE_TIMES,
+    USUAL_SOFTWARE,
+    SoftwareFactor,
+)
 from archinfer.hardware.profile import Hardware
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.models.shape import FloatArray, Number
-from archinfer.physics.decode import decode_time, log_sd, speed_range
+from archinfer.physics.decode import Z90, decode_time, log_sd
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Placement
 from archinfer.physics.speculation import DRAFTS, best_of_drafts
 from archinfer.physics.terms import TokenTime
 from archinfer.physics.workload import Workload
+
+
+def tokens_per_s(time: TokenTime, accepted_tokens: Number = 1.0) -> Number:
+    """Output tokens per second of one user: tokens gained per pass over the time of a pass."""
+    return accepted_tokens / time.total
+
+
+def throughput(time: TokenTime, concurrency: Number, accepted_tokens: Number = 1.0) -> Number:
+    """Output tokens per second over all `concurrency` users that a pass is timed for."""
+    return concurrency * tokens_per_s(time, accepted_tokens)
+
+
+def accepted_needed(time: TokenTime, tokens_per_s: Number) -> Number:
+    """Tokens that a pass must gain, at central constants, for a speed of one user."""
+    return tokens_per_s * time.total
+
+
+def software_speed(time: TokenTime, factor: Number, routed_kernels: Number = 1.0) -> Number:
+    """Speed of a software over that of the usual one, whose pass takes `time`.
+
+        T / (T + (factor - 1) F - factor (1 - routed_kernels) R)
+
+    F: seconds of the pass that go with `SOFTWARE_TIMES`, R: those of kernels of routed experts.
+
+    Args:
+        time: of a pass with the usual software.
+        factor: fixed times of the software over those of the usual one.
+        routed_kernels: kernels that routed experts add, likewise.
+    """
+    if np.all(np.asarray(factor) == 1.0) and np.all(np.asarray(routed_kernels) == 1.0):
+        return 1.0
+    ledger = time.scaling
+    more = (factor - 1.0) * sum((ledger.get(name, 0.0) for name in SOFTWARE_TIMES), start=0.0)
+    fewer = factor * (1.0 - np.asarray(routed_kernels)) * ledger.get(ROUTED_KERNELS, 0.0)
+    return 1.0 / (1.0 + (more - fewer) / time.total)
+
+
+def speed_at(
+    hardware: Hardware, time: TokenTime, accepted_high: Number, confidence_z: float
+) -> Number:
+    """Tokens per second of one user that are reached with a probability.
+
+        accepted_high / T * exp(-z sd(log T))
+
+    The probability is that of the constants and of the model-form error. How many tokens a pass
+    gains is no matter of probability but of choice: where a range is given, its high end is what
+    the service may gain.
+
+    Args:
+        hardware: profile.
+        time: of a pass.
+        accepted_high: most tokens that a pass gains.
+        confidence_z: standard normal quantile of the probability (0: one half).
+    """
+    central = tokens_per_s(time, accepted_high)
+    return central * np.exp(-confidence_z * log_sd(hardware, time)) if confidence_z else central
+
+
+def speed_range(
+    hardware: Hardware, time: TokenTime, accepted_low: Number, accepted_high: Number
+) -> tuple[Number, Number, Number]:
+    """Tokens per second of one user at 5 %, 50 % and 95 %.
+
+    The constants' uncertainty is log-normal; the accepted tokens of a pass are a plain range,
+    whose ends go to the ends of the interval and whose geometric mean to the centre.
+    """
+    spread = np.exp(Z90 * log_sd(hardware, time))
+    return (
+        tokens_per_s(time, accepted_low) / spread,
+        tokens_per_s(time, np.sqrt(np.asarray(accepted_low) * accepted_high)),
+        tokens_per_s(time, accepted_high) * spread,
+    )
+
 
 _USUAL = SoftwareFactor(USUAL_SOFTWARE, 1.0, 0.0)
 

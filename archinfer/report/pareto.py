@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from archinfer.forward.deployments import Choice, Found, Pareto, Plan
-from archinfer.forward.evaluate import SERVER
+from archinfer.forward.predict import SERVER
 from archinfer.hardware.profile import Hardware
 from archinfer.report import chart
 from archinfer.report import document as doc

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 
 from archinfer.fitting.extent import extent
-from archinfer.forward.evaluate import SERVER
+from archinfer.forward.predict import SERVER
 from archinfer.forward.prediction import Prediction
 from archinfer.hardware.figures import Figure
 from archinfer.hardware.profile import Hardware

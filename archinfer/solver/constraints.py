@@ -20,10 +20,11 @@ from archinfer.forward.evaluation import Evaluation
 from archinfer.models.shape import FloatArray, ModelShape, Number
 from archinfer.models.solver_family import family_shape, in_formats
 from archinfer.phrases import CONSTRAINTS
-from archinfer.physics.decode import Z90, software_speed, speed_at, throughput
+from archinfer.physics.decode import Z90
 from archinfer.physics.economy import token_dollars
 from archinfer.physics.mapping import Placement
 from archinfer.physics.memory import memory_fraction
+from archinfer.physics.speed import accepted_needed, software_speed, speed_at, throughput
 from archinfer.physics.workload import Traffic, Workload
 from archinfer.record import Record
 from archinfer.solver.question import Question
@@ -76,7 +77,7 @@ class Candidate(Evaluation):
     @property
     def accepted_needed(self) -> Number:
         """Tokens a pass must gain, at central constants, for the speed asked for."""
-        return self.question.tokens_per_s * self.time.total
+        return accepted_needed(self.time, self.question.tokens_per_s)
 
     @property
     def token_dollars(self) -> Number:

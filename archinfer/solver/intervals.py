@@ -5,7 +5,8 @@ With one, N is cut into pieces where the spread jumps (`Pieces`). In a piece of 
 the time is a + b h(N), with h the distinct experts that are read: every constant's share of it is
 linear in u = 1 / T, so log u - z sd is concave in u. What is fast enough for a target in a piece is
 one interval, which its ends or the maximum between them show; what is slow enough for an observed
-speed lies at its ends.
+speed lies at its ends. Power at load is a ratio of two such sums: in a piece it moves one way, and
+so does a price that pays for it.
 """
 
 from __future__ import annotations

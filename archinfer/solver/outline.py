@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.models.shape import FloatArray
-from archinfer.physics.decode import tokens_per_s
+from archinfer.physics.speed import tokens_per_s
 from archinfer.solver.constraints import slacks
 from archinfer.solver.region import Region
 

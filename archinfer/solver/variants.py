@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from archinfer.models.formats import weight_format
 from archinfer.phrases import NOTES
-from archinfer.physics.decode import tokens_per_s
+from archinfer.physics.speed import tokens_per_s
 from archinfer.record import As, Ends, Nullable, Record, keyed
 from archinfer.solver.constraints import Candidate
 from archinfer.solver.designs import Design
