@@ -2,9 +2,9 @@
 
 Each model has random float32 weights, and is decoded by the engine and by archinfer's own decoder,
 at one context. The constants of a calibrated profile are released (`fit --release`) and fitted to
-every second model; the others are predicted from them and inferred from their speed alone, then
-the halves change sides. Printed are both speeds of every model, and over all twelve the median
-factor of the predictions and how many truths the 90 % intervals hold.
+every second model; the others are predicted from them and inferred from their speed and whether
+they are mixtures, then the halves change sides. Printed are both speeds of every model, and over
+all twelve the median factor of the predictions and how many truths the 90 % intervals hold.
 
 Needs an environment of its own, with torch and transformers, or llama-cpp-python and gguf:
 
@@ -229,11 +229,11 @@ def tested(cases: list, hardware_path: str) -> None:
     import numpy as np
 
     from archinfer.asking import OPEN
-    from archinfer.calibration.blind import QUANTITIES, question_for
+    from archinfer.calibration.blind import QUANTITIES, inferred_from, question_for
     from archinfer.fitting.fit import FitModel, quantiles
     from archinfer.fitting.prior import fit_prior
     from archinfer.hardware.profile import Hardware
-    from archinfer.inference.infer import infer
+    from archinfer.models.solver_family import Habits
 
     hardware = Hardware.load(hardware_path)
     prior = fit_prior(hardware).released(RELEASE)
@@ -245,13 +245,9 @@ def tested(cases: list, hardware_path: str) -> None:
             low, _, middle, _, high = quantiles(fit.draws(case, 4000, 0))
             factors.append(max(middle / case.row.tokens_per_s, case.row.tokens_per_s / middle))
             held += bool(low <= case.row.tokens_per_s <= high)
-            posterior = infer(
-                question_for(fit.hardware, case.row.tokens_per_s, case.shape.routed).with_(
-                    total=OPEN
-                ),
-                concurrency=(1.0, 1.0),
-                read_context=(float(CONTEXT), float(CONTEXT)),
-            )
+            asked = question_for(fit.hardware, case.row.tokens_per_s, case.shape.routed)
+            kind = {} if case.shape.routed else {"habits": Habits(sparsity=(1.0, 1.0))}
+            posterior = inferred_from(asked.with_(total=OPEN, **kind))
             told = []
             for name in QUANTITIES if posterior.possible else ():
                 m, truth = posterior.marginals[name], float(getattr(case.shape, name))

@@ -266,7 +266,7 @@ def classes(known: ShapePrior, new: Sequence[Announced], dated: bool) -> Array:
     log_p = np.array(
         [
             [
-                np.log(c.share) + stats.norm.logpdf(size, c.size_mean, c.size_sd)
+                np.log(c.share) + stats.t.logpdf(size, 4, c.size_mean, c.size_sd)
                 for c in prior.classes
             ]
             for prior, size in zip(priors, total, strict=True)

@@ -13,6 +13,7 @@ from archinfer.calibration.fit import CONSTANTS, SMALL
 from archinfer.calibration.moe.linear import SHARED
 from archinfer.calibration.threads import blas_threads, cores
 from archinfer.files import Document
+from archinfer.hardware.figures import KEYS
 from archinfer.hardware.profile import Hardware
 from archinfer.hardware.reading import profile_of
 from archinfer.hardware.text import quantity, rounded, yaml_text
@@ -174,7 +175,7 @@ def _constants(
             "each further token",
         ),
         "model_error": _figure(
-            rounded(model_error, 4),
+            rounded(min(model_error, KEYS["model_error"].most), 4),
             source=f"{measured}; spread of timings about the fit, held-out shapes included"
             if fitted
             else "estimate, before any fit",
