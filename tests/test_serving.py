@@ -1,15 +1,16 @@
 """Measured configurations of serving engines against the shipped profiles."""
 
-import importlib.util
+import importlib
 import math
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from archinfer.fitting.pooled import compared, serving_accuracy
 from archinfer.fitting.serving import Compared, accuracy, rows
 
-CURVES = Path(__file__).resolve().parent.parent / "benchmarks" / "serving_curves.py"
+BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 
 
 def test_a_sample_of_all_configurations() -> None:
@@ -37,14 +38,14 @@ def test_figures_of_an_accuracy() -> None:
     assert found.first_token_median_factor is None
 
 
-def test_the_form_of_a_curve_holds_where_engines_differ_in_level() -> None:
+def test_the_form_of_a_curve_holds_where_engines_differ_in_level(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What a planner draws: the area below tokens/s of a user over those of a GPU. Levels of one
     engine with one model are off by up to a half; within a level curves are right to a few per
     cent, and so is the best batch for a target."""
-    spec = importlib.util.spec_from_file_location("serving_curves", CURVES)
-    assert spec is not None and spec.loader is not None
-    bench = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(bench)
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    bench = importlib.import_module("serving_curves")
     assert bench.hypervolume([(1.0, 3.0), (2.0, 1.0), (1.0, 2.0)]) == 4.0
     chosen = [row for row in rows() if row.model in ("deepseek-r1", "kimi-k2")]
     found = bench.curves(compared(chosen), engines=True)
