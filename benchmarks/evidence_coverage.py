@@ -50,6 +50,7 @@ def run(
     samples: int,
     evidence: Evidence = ASKED,
     used: int | None = None,
+    target_ess: float | None = None,
 ) -> dict[str, object]:
     """Coverage and widths over `draws` simulated services; nodes None: each one's own.
 
@@ -63,11 +64,12 @@ def run(
     widths = np.full((draws, len(SIZES)), np.nan)
     ess, seconds = np.zeros(draws), np.zeros(draws)
     for i, one in enumerate(simulated.questions):
-        told = zip(evidence.pieces[:used], simulated.seen[i], strict=False)
-        pieces = tuple(replace(piece, value=float(v)) for piece, v in told)
+        values = zip(evidence.pieces[:used], simulated.seen[i], strict=False)
+        pieces = tuple(replace(piece, value=float(v)) for piece, v in values)
         started = time.process_time()
         lanes = evidence.deployments if len(pieces) == len(evidence.pieces) else ()
-        posterior = infer(one, samples, seed=seed + i, evidence=Evidence(pieces, lanes))
+        told = Evidence(pieces, lanes)
+        posterior = infer(one, samples, seed + i, target_ess=target_ess, evidence=told)
         seconds[i], ess[i] = time.process_time() - started, posterior.ess
         if not posterior.possible:
             continue
@@ -100,6 +102,9 @@ def main() -> int:
     parser.add_argument("--nodes", default="known", help="known, 8 or 1:128")
     parser.add_argument("--draws", type=int, default=300)
     parser.add_argument("--samples", type=int, default=16_384)
+    parser.add_argument(
+        "--ess", type=float, help="draws that count; fewer widen nothing, and cost less"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sibling", help="a known model on the same service")
     parser.add_argument("--lane", action="store_true", help="the same model on unknown GPUs too")
@@ -119,7 +124,7 @@ def main() -> int:
         print(json.dumps(run(*asked, both, 1), indent=2))
         result = run(*asked, both)
     else:
-        result = run(*asked)
+        result = run(*asked, target_ess=args.ess)
     print(json.dumps(result, indent=2))
     worst = max(
         abs(value - nominal)

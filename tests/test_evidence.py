@@ -21,7 +21,7 @@ from archinfer.errors import FileError, InputError
 from archinfer.hardware.profile import Hardware
 from archinfer.inference import alternatives
 from archinfer.inference.building import generative_model
-from archinfer.inference.contradiction import contradictions
+from archinfer.inference.contradiction import Left, Suspect, contradictions
 from archinfer.inference.evidence import Conditions, Deployment, Evidence, Piece
 from archinfer.inference.generative import COORDINATES, DEPLOYED
 from archinfer.inference.infer import infer
@@ -167,7 +167,10 @@ class TestInference:
 
     def test_what_no_draw_predicts_contradicts_nothing(self) -> None:
         silent = Outlook(np.full(3, np.nan), np.ones(3), 4.0)
-        assert contradictions((PASS,), lambda _: silent, {}, lambda _: None) == ()
+        suspect = Suspect(PASS.kind, PASS.text, (PASS.value, PASS.value), PASS)
+        (low, _, high), tail = silent.expected(PASS)
+        left = Left((((low, high), tail),), 1.0)
+        assert contradictions((suspect,), lambda _: left) == ()
 
     def test_contradictions_have_no_posterior(self) -> None:
         slow = replace(PREFILL, value=1.0)
@@ -193,6 +196,19 @@ class TestInference:
         assert "prefill" in first.piece and 3.0 < first.factor < 100.0
         assert not found.possible or "do not go together" in " ".join(found.warnings)
         assert not several().contradictions
+
+    def test_two_that_are_wrong_are_named_together(self) -> None:
+        """Without either of them alone the rest does not go together: the smallest set is the pair,
+        each with its own factor, and what is true is not in it."""
+        slow, wide = replace(PREFILL, value=1.0), Piece("hidden_size", 4e6, 0.1)
+        asked = founding(layers=(60.0, 100.0))
+        found = infer(asked, 4096, target_ess=500, evidence=Evidence((SHORT, slow, PASS, wide)))
+        assert not found.possible
+        assert {c.kind for c in found.contradictions} == {"prefill", "hidden_size"}
+        for one, other in (found.contradictions, found.contradictions[::-1]):
+            assert one.beside == other.piece and one.beside in one.text
+        factor = {c.kind: c.factor for c in found.contradictions}
+        assert factor["prefill"] > 1000.0 and 50.0 < factor["hidden_size"] < 4000.0
 
     def test_what_would_narrow_ranks_as_drawing_again(self) -> None:
         """Widths to expect against those of posteriors with the fact drawn and added."""
@@ -323,6 +339,31 @@ class TestDeployments:
         (one,) = slow.deployments
         assert one.hardware == {"b200": pytest.approx(1.0)} and one.nodes.p95 == 8.0
         assert slow.evidence[1].deployment == "usual lane" and slow.evidence[1].bits > 0.1
+
+    def test_a_lane_on_the_same_machine_shares_its_constants(self) -> None:
+        """Both speeds are one multivariate t: what the machine's constants do to both is common, so
+        that it cancels in their ratio, while errors of the cost model are apart."""
+        machine, here = GPUS[1], replace(SHORT, value=150.0)
+        lane = replace(USUAL, hardware=(machine,), weights=("fp8",))
+        asked = Question(machine, (1, 64), observed=True, weights=("fp8",))
+        built = CATALOGUE_PRIOR, None, None, None, None, "profile", None
+        joint = generative_model(asked, *built, Evidence((here, THERE), (lane,)))
+        z = np.random.default_rng(2).standard_normal((64, joint.space.dimensions))
+        cell = np.zeros(64, dtype=int)
+        _, batch = joint.evaluate(3, z, cell)
+        ((of, first),), ((at, second),) = (list(joint.scenes(z, cell, n)) for n in ("", lane.name))
+        assert np.array_equal(of, np.arange(64)) and np.array_equal(at, np.arange(64))
+        found = predict(first, (here,)).beside(predict(second, (THERE,)))
+        measured = 0.5 * np.diag(np.array([here.spread, THERE.spread]) ** 2 + 1e-10)
+        error = 1.2 * np.diag(0.5 * found.error**2) + measured
+        scale = (
+            1.2 * found.exposure @ machine.constants()[2] @ found.exposure.swapaxes(1, 2) + error
+        )
+        fits = np.flatnonzero(np.isfinite(batch.log_speed))
+        residual = np.log([here.value, THERE.value]) - found.centre
+        exact = [multivariate_t(shape=scale[n], df=4).logpdf(residual[n]) for n in fits]
+        assert len(fits) > 10 and np.ptp(batch.log_speed[fits] - exact) < 1e-6
+        assert np.all(np.abs(scale[fits, 0, 1]) > 1e-4)
 
     def test_a_lane_that_no_model_explains_is_named(self) -> None:
         there = replace(THERE, value=1e5)

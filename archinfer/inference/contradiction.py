@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -12,18 +13,18 @@ from archinfer.inference.batch import Kept
 from archinfer.inference.evidence import KINDS, Piece
 from archinfer.inference.generative import GenerativeModel
 from archinfer.inference.importance import Draws
-from archinfer.inference.narrowing import Outlook
-from archinfer.models.shape import FloatArray
 from archinfer.record import Ends, Record
 from archinfer.solver.question import Question
 from archinfer.units import format_quantity, format_range, plain_number
 
 UNLIKELY = 1e-3
-"""Probability of a value as extreme, given all other pieces, below which it contradicts them."""
+"""Probability of a value as extreme, given all other pieces, below which it contradicts them: the
+rate of false alarms. Of services that are as the model says, one of a thousand a piece is taken for
+a contradiction."""
 
 FAR = 6.0
 """Scales of the noise beyond which a speed is not explained: Student's t with 4 degrees of
-freedom has 0.4 % there."""
+freedom has 0.4 % there. No reason to refuse an answer unless the speed is `UNLIKELY` as well."""
 
 EXPLAINED = 0.5
 """Least posterior probability that a speed is explained, for an answer to be given."""
@@ -41,6 +42,8 @@ class Contradiction(Record):
     """by which it would have to be wrong to lie within that"""
     probability: float
     """of a value as extreme, given all others"""
+    beside: str
+    """another piece that would have to be wrong as well; empty: this one alone"""
 
     @property
     def hopeless(self) -> bool:
@@ -53,55 +56,78 @@ class Contradiction(Record):
         dimension = KINDS[self.kind].dimension
         low, high = (format_quantity(float(f"{end:.2g}"), dimension) for end in self.expected)
         factor = plain_number(self.factor, 2)
-        return (
-            f"{self.piece} would have to be wrong by a factor of {factor} (the others leave {low} "
-            f"to {high})"
+        beside = f", beside {self.beside}," if self.beside else ""
+        wrong = f"would have to be wrong by a factor of {factor}"
+        return f"{self.piece}{beside} {wrong} (the others leave {low} to {high})"
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """What may be wrong: a piece, or a range within which something is known to lie."""
+
+    kind: str
+    text: str
+    said: Range
+    piece: Piece | None = None
+    """None: a range."""
+
+    @classmethod
+    def of(cls, pieces: Sequence[Piece], question: Question) -> tuple[Suspect, ...]:
+        """All pieces of evidence and all known ranges."""
+        ranges = (
+            (k, f"{KINDS[k].noun} {format_range(*ends, KINDS[k].dimension)}", ends)
+            for k, ends in known_sizes(question).items()
         )
+        told = (cls(p.kind, p.text, (p.value, p.value), p) for p in pieces)
+        return (*told, *(cls(*known) for known in ranges))
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is left where some suspects are not believed."""
+
+    expected: tuple[tuple[Range, float], ...]
+    """of each of them: 5 % and 95 %, and the probability of a value as extreme as said"""
+    agreement: float
+    """least probability of a value as extreme among the others, each given those before it"""
 
 
 def contradictions(
-    pieces: Sequence[Piece],
-    without: Callable[[int], Outlook | None],
-    facts: Mapping[str, Range],
-    unasked: Callable[[str], FloatArray | None],
+    suspects: Sequence[Suspect], without: Callable[[tuple[Suspect, ...]], Left | None]
 ) -> tuple[Contradiction, ...]:
-    """The pieces and facts that the others speak against, the worst first.
+    """The pieces and ranges that the others speak against, the worst first.
+
+    Where no single one is to blame, since the others do not go together without it either, the two
+    without which they do.
 
     Args:
-        pieces: all of the evidence.
-        without: what all others leave of the piece at a place; None where they have no posterior.
-        facts: ranges within which something is known to lie, by kind.
-        unasked: draws of such a quantity where only the others are known, or None.
+        suspects: everything that may be wrong.
+        without: what all others leave of some of them; None where they have no posterior.
     """
-    found = []
-    for place, piece in enumerate(pieces):
-        outlook = without(place)
-        if outlook is not None:
-            (low, _, high), tail = outlook.expected(piece)
-            # Where no draw says what the piece would be, nothing speaks against it.
-            if not np.isfinite(low):
-                continue
-            found.append(_against(piece.kind, piece.text, (piece.value,) * 2, (low, high), tail))
-    for kind, (least, most) in facts.items():
-        values = unasked(kind)
-        if values is not None:
-            tail = min(float((values >= least).mean()), float((values <= most).mean()))
-            text = f"{KINDS[kind].noun} {format_range(least, most, KINDS[kind].dimension)}"
-            low, high = np.quantile(values, (0.05, 0.95))
-            found.append(_against(kind, text, (least, most), (low, high), tail))
-    unlikely = (c for c in found if c.probability < UNLIKELY)
+    alone = [(s, left) for s in suspects if (left := without((s,)))]
+    found = [_against(s, left.expected[0], "") for s, left in alone]
+    if len(suspects) > 2 and all(left.agreement < UNLIKELY for _, left in alone):
+        pairs = ((two, left) for two in combinations(suspects, 2) if (left := without(two)))
+        two, left = max(pairs, key=lambda pair: pair[1].agreement, default=((), None))
+        if left is not None and left.agreement >= UNLIKELY:
+            others = reversed([s.text for s in two])
+            found = list(map(_against, two, left.expected, others))
+    # Where no draw says what a piece would be, nothing speaks against it.
+    unlikely = (c for c in found if c.probability < UNLIKELY and np.isfinite(c.expected[0]))
     return tuple(sorted(unlikely, key=lambda c: (c.probability, -c.factor)))
+
+
+def _against(suspect: Suspect, left: tuple[Range, float], beside: str) -> Contradiction:
+    (low, high), tail = left
+    factor = max(suspect.said[0] / high, low / suspect.said[1], 1.0)
+    ends = Ends(float(low), float(high))
+    return Contradiction(suspect.kind, suspect.text, ends, float(factor), tail, beside)
 
 
 def known_sizes(question: Question) -> dict[str, Range]:
     """What is known of sizes: held against everything else where things do not go together."""
     found = {name: getattr(question, name) for name in ("total", "active", "layers")}
     return {name: ends for name, ends in found.items() if ends != OPEN}
-
-
-def _against(kind: str, text: str, said: Range, left: Range, tail: float) -> Contradiction:
-    factor = max(said[0] / left[1], left[0] / said[1], 1.0)
-    return Contradiction(kind, text, Ends(*map(float, left)), float(factor), tail)
 
 
 def impossible(model: GenerativeModel, level: int, draws: Draws[Kept]) -> str:

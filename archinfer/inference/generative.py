@@ -26,7 +26,7 @@ from archinfer.inference.nuisances import (
     spatial_nodes,
     temporal_nodes,
 )
-from archinfer.inference.observing import held
+from archinfer.inference.observing import held, predict
 from archinfer.inference.operations import Operations
 from archinfer.inference.prior import TOTAL_SEARCHED, ShapePrior
 from archinfer.inference.scene import Drafting, Scene
@@ -99,8 +99,7 @@ class GenerativeModel:
         self.read_context = read_context
         self.assumed = assumed
         self.law = law if question.speculation[1] > 1.0 else None
-        self.total = what_rounds_to(question.total)
-        self.active = what_rounds_to(question.active)
+        self.total, self.active = map(what_rounds_to, (question.total, question.active))
         self.sparsity = question.sparsity_asked
         groups = self.cells.moe * len(formats) + self.cells.weights
         factors, log_sds, self.routed_kernels = np.array([s[1:] for s in question.softwares]).T
@@ -132,7 +131,7 @@ class GenerativeModel:
         told = [p for p in self.pieces[: max(level - 1, 0)] if not p.deployment]
         for index, scene in self._scenes(batch, z, cell, level, speed or level > 1):
             if told:
-                batch.put(index, **held(scene, told))
+                self._hold(batch, index, scene, told)
         if self.pieces and not told:
             batch.log_speed[:] = 0.0
         evidence = batch.log_conditions.copy()
@@ -146,6 +145,10 @@ class GenerativeModel:
         if level > 1:
             evidence[alive] += batch.log_speed[alive]
         return evidence, batch
+
+    def _hold(self, batch: Batch, index: Index, scene: Scene, told: Sequence[Piece]) -> None:
+        """Draws held against pieces of the first deployment."""
+        batch.put(index, **held(scene.hardware, told, predict(scene, told)))
 
     def _scenes(
         self, batch: Batch, z: FloatArray, cell: Index, level: int, speed: bool
@@ -168,8 +171,7 @@ class GenerativeModel:
             index = np.flatnonzero(alive & (kind == k))
             if len(index):
                 part = _Part(batch, index, z[index], per_layer[index], name)
-                scene = self._deploy(part, level, speed)
-                if scene is not None:
+                if (scene := self._deploy(part, level, speed)) is not None:
                     yield index, scene
 
     def scenes(
@@ -329,19 +331,10 @@ class GenerativeModel:
         if self.law is not None:
             drafting = self._speculate(self.law, part, mapping, time)
         self._speed(batch, index, time)
-        return Scene(
-            q.hardware,
-            workload,
-            mapping,
-            time,
-            batch.accepted_tokens[index],
-            drafting,
-            batch.software_factor[index],
-            self._base(),
-            batch.total_params[index],
-            batch.active_params[index],
-            batch.nodes[index],
-        )
+        sizes = batch.total_params[index], batch.active_params[index], batch.nodes[index]
+        gain, software = batch.accepted_tokens[index], batch.software_factor[index]
+        given = q.hardware, workload, mapping, time
+        return Scene(*given, gain, drafting, software, self._base(), *sizes)
 
     def _base(self) -> Conditions:
         """What is known of the conditions of the predicted speed."""

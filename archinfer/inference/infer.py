@@ -50,6 +50,8 @@ from archinfer.inference.building import generative_model
 from archinfer.inference.contradiction import (
     UNLIKELY,
     Contradiction,
+    Left,
+    Suspect,
     contradictions,
     impossible,
     known_sizes,
@@ -58,7 +60,7 @@ from archinfer.inference.evidence import Evidence, Piece
 from archinfer.inference.generative import GenerativeModel
 from archinfer.inference.importance import Draws, Index, Proposal, adapt
 from archinfer.inference.lanes import JointModel
-from archinfer.inference.narrowing import SAME, Draw, Outlook, outlooks, what_would_narrow
+from archinfer.inference.narrowing import SAME, Draw, outlooks, what_would_narrow
 from archinfer.inference.operations import Operations
 from archinfer.inference.posterior import ExpectedSpeed, Posterior
 from archinfer.inference.prior import CATALOGUE_PRIOR, ShapePrior
@@ -133,8 +135,8 @@ def infer(
     target_ess = target_ess or ENOUGH_ESS["several" if len(model.pieces) > 1 else "one"]
     stages, reason = _sampled(model, samples, target_ess, np.random.default_rng(seed))
     found: tuple[Contradiction, ...] = ()
-    if reason or min(_tails(model, stages)) < UNLIKELY:
-        found = _contradictions(partial(_rest, build, question), model, evidence or Evidence(()))
+    if reason or _strained(model, stages):
+        found = _contradictions(build, model, evidence or Evidence(()))
         # One speed alone is against nothing but the prior, of which a warning tells.
         several = len(model.pieces) > 1 or bool(known_sizes(question))
         if not reason and several and any(c.hopeless for c in found):
@@ -212,7 +214,8 @@ def _sampled(
 
         levels.append(adapt(model.space, evaluate, *size, rng, start, Kept.join))
         reason = impossible(model, level, levels[-1])
-        if reason:
+        without = level < 2 or levels[-1].ess == 0.0
+        if reason and (without or _tail(model, levels, level - 2) < UNLIKELY):
             return levels, reason
         start = levels[-1].proposal
     return levels, ""
@@ -226,46 +229,54 @@ def _draw(
     return Draw(model, kept.z[index], kept.cell[index], kept.batch.take(index), pieces)
 
 
-def _tails(model: GenerativeModel, stages: Sequence[Draws[Kept]]) -> list[float]:
-    """Two-sided probability of each piece of evidence after all before it."""
-    found = [1.0]
-    pieces = model.observed
-    for k, piece in enumerate(pieces[: len(stages) - 2]):
-        (outlook,) = outlooks(_draw(model, stages[k + 1], pieces[:k]), [piece])
-        found.append(outlook.expected(piece)[1])
-    return found
+def _tail(model: GenerativeModel, stages: Sequence[Draws[Kept]], k: int) -> float:
+    """Two-sided probability of a piece of evidence after all before it."""
+    before, piece = model.observed[:k], model.observed[k]
+    (outlook,) = outlooks(_draw(model, stages[k + 1], before), [piece])
+    (low, *_), tail = outlook.expected(piece)
+    return tail if np.isfinite(low) else 1.0
+
+
+def _agreement(model: GenerativeModel, stages: Sequence[Draws[Kept]]) -> float:
+    """The least of them."""
+    return min((_tail(model, stages, k) for k in range(len(stages) - 2)), default=1.0)
+
+
+def _strained(model: GenerativeModel, stages: Sequence[Draws[Kept]]) -> bool:
+    """Whether noise alone explains a piece, or one is unlikely after those before it."""
+    explained = not impossible(model, len(stages) - 1, stages[-1])
+    return not explained or _agreement(model, stages) < UNLIKELY
 
 
 def _contradictions(
-    rest: Callable[[dict[str, Any], Evidence], Draw | None],
+    build: Callable[[Question, Evidence], GenerativeModel],
     model: GenerativeModel,
     evidence: Evidence,
 ) -> tuple[Contradiction, ...]:
     """Each piece and each known range against all others."""
-    pieces, question = model.observed, model.question
 
-    def without(place: int) -> Outlook | None:
-        draw = rest({}, replace(evidence, pieces=pieces).without(place))
-        return None if draw is None else outlooks(draw, [pieces[place]])[0]
+    def without(out: tuple[Suspect, ...]) -> Left | None:
+        kept = tuple(p for p in model.observed if not any(p is s.piece for s in out))
+        unknown = {s.kind: OPEN for s in out if s.piece is None}
+        asked = model.question.with_(observed=bool(kept), **unknown)
+        others = build(asked, replace(evidence, pieces=kept))
+        stages, reason = _sampled(others, 2048, 200.0, np.random.default_rng(0))
+        if reason:
+            return None
+        draw = _draw(others, stages[-1], kept)
+        return Left(tuple(_expected(draw, s) for s in out), _agreement(others, stages))
 
-    def unasked(kind: str) -> FloatArray | None:
-        draw = rest({kind: OPEN}, replace(evidence, pieces=pieces))
-        return None if draw is None else getattr(draw.batch, SAME[kind])
-
-    return contradictions(pieces, without, known_sizes(question), unasked)
+    return contradictions(Suspect.of(model.observed, model.question), without)
 
 
-def _rest(
-    build: Callable[[Question, Evidence], GenerativeModel],
-    question: Question,
-    changes: dict[str, Any],
-    evidence: Evidence,
-) -> Draw | None:
-    """Draws of a question that knows less, given some pieces; None where there are none."""
-    asked = question.with_(observed=bool(evidence.pieces), **changes)
-    model = build(asked, evidence)
-    stages, reason = _sampled(model, 2048, 200.0, np.random.default_rng(0))
-    return None if reason else _draw(model, stages[-1], evidence.pieces)
+def _expected(draw: Draw, suspect: Suspect) -> tuple[Range, float]:
+    """What draws that know nothing of it leave, and the probability of what is said."""
+    if suspect.piece is not None:
+        (low, _, high), tail = outlooks(draw, [suspect.piece])[0].expected(suspect.piece)
+        return (low, high), tail
+    values, (least, most) = getattr(draw.batch, SAME[suspect.kind]), suspect.said
+    low, high = np.quantile(values, (0.05, 0.95))
+    return (low, high), min(float((values >= least).mean()), float((values <= most).mean()))
 
 
 def _predictive(model: GenerativeModel, draws: Draws[Kept]) -> ExpectedSpeed:

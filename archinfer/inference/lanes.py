@@ -3,8 +3,8 @@
 A draw is one architecture. Each further deployment ("lane") adds coordinates of its own, for which
 of its candidate machines and formats it has, each as likely, and for nodes, users, contexts,
 software and speculation, as `generative` draws them. What was observed there multiplies the
-likelihood.
-Constants and errors of the cost model count as independent between deployments.
+likelihood. A deployment on the machine of the first shares the constants of that machine with it;
+constants of other machines, and errors of the cost model, count as independent.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 
 from archinfer import special
 from archinfer.inference.batch import Batch, Kept
-from archinfer.inference.evidence import Deployment
+from archinfer.inference.evidence import Deployment, Piece
 from archinfer.inference.generative import COORDINATES, DEPLOYED, GenerativeModel
 from archinfer.inference.importance import Index
 from archinfer.inference.modes import Levels, levels
-from archinfer.inference.observing import held
+from archinfer.inference.observing import Predicted, held, predict
 from archinfer.inference.scene import Scene
 from archinfer.models.shape import FloatArray
 from archinfer.record import Record
@@ -81,13 +81,19 @@ class Lane:
         return machine, form
 
     def held(
-        self, joint: GenerativeModel, z: FloatArray, cell: Index, count: int
+        self, joint: JointModel, z: FloatArray, cell: Index, count: int
     ) -> dict[str, FloatArray]:
         """Columns of a batch: draws held against the first `count` pieces; -inf where none fits."""
         found = {name: np.full(len(z), -np.inf) for name in ("log_speed", "log_before")}
         found["deviation"] = np.full(len(z), np.inf)
+        pieces = [replace(p, deployment=self.deployment.name) for p in self.models[0].pieces]
         for at, batch, index, scene in self.placed(joint, z, cell):
-            columns = held(scene, self.models[0].pieces[:count])
+            expected, first = predict(scene, pieces[:count]), joint.first
+            told: list[Piece] = []
+            if first is not None and scene.hardware.name == joint.question.hardware.name:
+                told = [p for p in joint.pieces if not p.deployment]
+                expected = first.take(at[index]).beside(expected)
+            columns = held(scene.hardware, [*told, *pieces[:count]], expected, len(told))
             columns["log_speed"] = columns["log_speed"] + batch.log_nodes[index]
             if count > 1:
                 columns["log_before"] = columns["log_before"] + batch.log_nodes[index]
@@ -118,6 +124,8 @@ class JointModel(GenerativeModel):
     """The generative model of one architecture with several deployments."""
 
     lanes: tuple[Lane, ...] = ()
+    first: Predicted | None = None
+    """What the draws in hand predict of the pieces of the first deployment."""
 
     def add(self, deployment: Deployment, models: tuple[GenerativeModel, ...]) -> None:
         """One more deployment, with a model for each of its candidate machines."""
@@ -130,6 +138,7 @@ class JointModel(GenerativeModel):
         self, level: int, z: FloatArray, cell: Index, speed: bool = False
     ) -> tuple[FloatArray, Batch]:
         """As of one deployment; the pieces of all deployments come one after the other."""
+        self.first = None
         evidence, batch = super().evaluate(level, z, cell, speed)
         told = self.pieces[: max(level - 1, 0)]
         if told and told[-1].deployment:
@@ -147,6 +156,16 @@ class JointModel(GenerativeModel):
                 batch.deviation = np.maximum(np.abs(batch.deviation), own["deviation"])
                 evidence = evidence + own["log_speed"]
         return evidence, batch
+
+    def _hold(self, batch: Batch, index: Index, scene: Scene, told: Sequence[Piece]) -> None:
+        found = predict(scene, told)
+        batch.put(index, **held(scene.hardware, told, found))
+        if self.first is None:
+            count, many = len(batch.layers), len(told)
+            constants = found.exposure.shape[2]
+            nothing = np.full((count, many), np.nan), np.zeros((count, many, constants))
+            self.first = Predicted(*nothing, found.error)
+        self.first.centre[index], self.first.exposure[index] = found.centre, found.exposure
 
     def scenes(
         self, z: FloatArray, cell: Index, deployment: str = ""

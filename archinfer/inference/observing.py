@@ -26,6 +26,7 @@ from archinfer.errors import InputError
 from archinfer.hardware.profile import Hardware
 from archinfer.inference import pricing
 from archinfer.inference.evidence import KINDS, Conditions, Piece
+from archinfer.inference.importance import Index
 from archinfer.inference.nuisances import SCALE_UNCERTAINTY
 from archinfer.inference.operations import operations
 from archinfer.inference.scene import GAIN_LOG_SD, Drafting, Scene, reference_scene
@@ -65,6 +66,18 @@ class Predicted:
     centre: FloatArray
     exposure: FloatArray
     error: FloatArray
+
+    def beside(self, other: Predicted) -> Predicted:
+        """Of these pieces, and of others after them."""
+        return Predicted(
+            np.concatenate([self.centre, other.centre], axis=1),
+            np.concatenate([self.exposure, other.exposure], axis=1),
+            np.concatenate([self.error, other.error]),
+        )
+
+    def take(self, index: Index) -> Predicted:
+        """Of some draws."""
+        return Predicted(self.centre[index], self.exposure[index], self.error)
 
 
 def unknown(hardware: Hardware, piece: Piece) -> str:
@@ -260,7 +273,7 @@ class Noise:
 def noise(hardware: Hardware, pieces: Sequence[Piece], found: Predicted) -> Noise:
     """Residuals and scale matrices of pieces."""
     by_constants = found.exposure @ hardware.constants()[2] @ found.exposure.swapaxes(1, 2)
-    process = [(KINDS[p.kind].process, p.model) for p in pieces]
+    process = [(KINDS[p.kind].process, p.model, p.deployment) for p in pieces]
     shared = np.array([[SHARED.get(a[0], 0.0) * (a == b) for b in process] for a in process])
     np.fill_diagonal(shared, 1.0)
     half = (DEGREES - 2.0) / DEGREES
@@ -312,12 +325,18 @@ def log_likelihood(at: Noise) -> tuple[FloatArray, FloatArray]:
     return log_p, deviation
 
 
-def held(scene: Scene, pieces: Sequence[Piece]) -> dict[str, Number]:
-    """Columns of a batch: its draws held against pieces of evidence, all together."""
-    at = noise(scene.hardware, pieces, predict(scene, pieces))
+def held(
+    hardware: Hardware, pieces: Sequence[Piece], found: Predicted, given: int = 0
+) -> dict[str, Number]:
+    """Columns of a batch: its draws held against pieces of evidence, all together.
+
+    The first `given` pieces are counted already: the density is that of the others given them.
+    """
+    at = noise(hardware, pieces, found)
     log_p, deviation = log_likelihood(at)
-    before = log_likelihood(at.first(len(pieces) - 1))[0] if len(pieces) > 1 else 0.0
-    return {"log_speed": log_p, "log_before": before, "deviation": deviation}
+    already = log_likelihood(at.first(given))[0] if given else 0.0
+    before = log_likelihood(at.first(len(pieces) - 1))[0] - already if len(pieces) > 1 else 0.0
+    return {"log_speed": log_p - already, "log_before": before, "deviation": deviation}
 
 
 @dataclass(frozen=True, slots=True)
