@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -36,27 +38,14 @@ def _read_bytes(path: str, most: int) -> bytes:
         raise FileError(path, f"cannot be read: {reason}") from None
 
 
-def _depth_over(text: str, limit: int) -> bool:
-    """Whether brackets outside strings nest deeper than `limit`."""
-    depth = 0
-    in_string = escaped = False
-    for char in text:
-        if in_string:
-            if escaped:
-                escaped = False
-            elif char == "\\":
-                escaped = True
-            elif char == '"':
-                in_string = False
-        elif char == '"':
-            in_string = True
-        elif char in "[{":
-            depth += 1
-            if depth > limit:
-                return True
-        elif char in "]}":
-            depth -= 1
-    return False
+_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|([\[{])|[\]}]', re.DOTALL)
+"""A string, to the end where it is not closed; a bracket that opens; one that closes."""
+
+
+def _depth(text: str) -> int:
+    """How deep brackets outside strings nest."""
+    found = (m for m in _BRACKETS.finditer(text) if m[0][0] != '"')
+    return max(accumulate(1 if m[1] else -1 for m in found), default=0)
 
 
 def _read_text(path: str, shown: str, most_bytes: int) -> str:
@@ -73,7 +62,7 @@ def _read_text(path: str, shown: str, most_bytes: int) -> str:
         raise FileError(shown, "is not UTF-8 text; expected JSON", line) from None
     if not text.strip():
         raise FileError(shown, "is empty; expected a JSON object")
-    if _depth_over(text, MAX_CONFIG_DEPTH):
+    if _depth(text) > MAX_CONFIG_DEPTH:
         raise FileError(shown, f"is nested deeper than {MAX_CONFIG_DEPTH} levels")
     return text
 
