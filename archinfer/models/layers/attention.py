@@ -165,6 +165,7 @@ class Attention(Mixer):
 
     @property
     def steps(self) -> tuple[str, ...]:
+        """Dependent all-reduces, the branch's own norm not included."""
         low_rank = () if self.query_rank is None else ("query down-projection", "query norm")
         normed = () if self.qk_norm == "none" else ("q/k norm",)
         indexer = () if self.indexer is None else self.indexer.steps

@@ -45,6 +45,7 @@ class DenseMLP(Sized):
 
     @property
     def steps(self) -> tuple[str, ...]:
+        """Dependent all-reduces, the branch's own norm not included."""
         up = "up and gate projection" if self.matrices == 3 else "up projection"
         return (up, "down projection")
 

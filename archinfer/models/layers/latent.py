@@ -51,6 +51,7 @@ class LatentAttention(Mixer):
 
     @property
     def kind(self) -> str:
+        """What people call it."""
         sparse = "" if self.indexer is None else f" + DSA (top {self.indexer.top_k})"
         window = "" if self.window is None else f", window {self.window}"
         return f"MLA{sparse}{window}"
@@ -203,6 +204,7 @@ class CompressedAttention(Mixer):
 
     @property
     def steps(self) -> tuple[str, ...]:
+        """Dependent all-reduces, the branch's own norm not included."""
         before = ("q_a and kv projection", "latent norm", "q_b projection", "query norm")
         indexer = () if self.indexer is None else self.indexer.steps
         after = ("attention output", "output down-projection", "output projection")

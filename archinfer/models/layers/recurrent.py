@@ -167,6 +167,7 @@ class Mamba1(Mixer):
 
     @property
     def steps(self) -> tuple[str, ...]:
+        """Dependent all-reduces, the branch's own norm not included."""
         normed = ("dt, B, C norm",) if self.inner_norms else ()
         after = ("dt projection", "state output", "output projection")
         return ("input projection", "x projection", *normed, *after)
@@ -225,6 +226,7 @@ class Mamba2(Mixer):
 
     @property
     def steps(self) -> tuple[str, ...]:
+        """Dependent all-reduces, the branch's own norm not included."""
         normed = ("gated norm",) if self.gated_norm else ()
         return ("input projection", "state output", *normed, "output projection")
 

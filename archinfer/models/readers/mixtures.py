@@ -131,9 +131,11 @@ class CrossAttention(part.Attention):
 
     @property
     def kind(self) -> str:
+        """What people call it."""
         return f"cross-attention {self.heads}:{self.kv_heads}"
 
     def caches(self) -> tuple[Cache, ...]:
+        """None of the text."""
         return ()
 
 
@@ -143,6 +145,7 @@ class ReusedMLP(part.DenseMLP):
     __slots__ = ()
 
     def pieces(self, hidden: int) -> Iterator[part.Piece]:
+        """None: stored elsewhere."""
         yield from ()
 
 
