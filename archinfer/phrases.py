@@ -33,6 +33,12 @@ LIMITS = {
 }
 """What limits a prediction, or keeps a model from fitting."""
 
+ATTENTION = {
+    "gqa": "grouped-query attention, 8 KV heads of 128",
+    "mqa": "multi-query attention, one KV head of 128",
+    "mla": "latent attention (MLA), 576 wide",
+}
+
 CONSTRAINTS = {
     "definition": "active parameters cannot exceed the total",
     "search floor": "hidden_size of at least {floor}",

@@ -127,7 +127,7 @@ def _totals(asked: dict[str, Any], profile: Hardware, deployment: Deployment) ->
     from archinfer.report.sources import beyond, unfilled_stages
 
     found = predict_totals(asked, profile, deployment)
-    known, rules = len(found.predictions) == 1, family_rules(asked).text
+    known, rules = len(found.predictions) == 1, told.family_text(family_rules(asked))
     said = told.totals_notes(rules, deployment, None if known else bool(asked["layers"]))
     warnings = tuple(unfilled_stages(found.predictions[-1]))
     notes = (*said, *beyond(found.middle))

@@ -30,22 +30,20 @@ class AttentionRule:
         macs_per_token: multiply-accumulates per cached token, in units of hidden_size.
         reductions: dependent all-reduces of one MoE layer.
         shards: ways in which tensor parallelism can split the cache.
-        text: what it is, for people.
     """
 
     values_per_token: float
     macs_per_token: float
     reductions: float
     shards: float
-    text: str
 
 
 ATTENTION_KINDS = {
     # Query heads of 128 that add up to hidden_size: 2 * hidden_size MACs a cached token.
-    "gqa": AttentionRule(2 * 8 * 128, 2.0, 12.0, 8, "grouped-query attention, 8 KV heads of 128"),
-    "mqa": AttentionRule(2 * 128, 2.0, 12.0, 1, "multi-query attention, one KV head of 128"),
+    "gqa": AttentionRule(2 * 8 * 128, 2.0, 12.0, 8),
+    "mqa": AttentionRule(2 * 128, 2.0, 12.0, 1),
     # Absorbed MLA as in DeepSeek-V3: each head of 128 works on a latent of 512 + 64.
-    "mla": AttentionRule(576, (576 + 512) / 128, 16.0, 1, "latent attention (MLA), 576 wide"),
+    "mla": AttentionRule(576, (576 + 512) / 128, 16.0, 1),
 }
 
 
@@ -96,16 +94,6 @@ class FamilyRules:
         if self.chain is not None and self.attention in COUNTED_KINDS:
             return self.chain
         return attention_rule(self.attention).reductions
-
-    @property
-    def text(self) -> str:
-        """What the rules say of attention, and of the tables where that is not the usual."""
-        words = [attention_rule(self.attention).text]
-        if self.vocab_size != USUAL_VOCABULARY:
-            words.append(f"a vocabulary of {self.vocab_size:,.0f}")
-        if self.tied:
-            words.append("tied embeddings")
-        return ", ".join(words)
 
     @property
     def table_rows(self) -> float:

@@ -201,8 +201,14 @@ def mappings(
     """Every way to place `layers` whole layers on at most `nodes` nodes.
 
     A pipeline of u stages holds ceil(L / u) layers in the fullest; stage counts that lead to
-    the same number are one mapping, the one with fewest stages. Fuller stages on as many nodes hold
-    less and are never faster. Each stage is a group of `group_sizes`, of which heads are split.
+    the same number are one mapping, the one with fewest stages. Each stage is a group of
+    `group_sizes`, of which heads are split.
+
+    Uneven stages gain nothing. Time and memory read two numbers of a mapping: its stages, and the
+    layers m of the fullest, of which u stages have ceil(L / u) at least. The fullest node holds m
+    layers' bytes (tables count as spread over all layers, the most that uneven stages could do for
+    them), and every layer of a wafer has at most an m-th of its cores; GPUs pass the same layers
+    whichever stage has them, at a batch that is set by u.
 
     Args:
         hardware: profile.

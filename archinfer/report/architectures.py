@@ -11,6 +11,7 @@ from archinfer.report.predict_chart import time_panel
 from archinfer.report.predict_model import FULL, time_table
 from archinfer.solver.answer import Answer
 from archinfer.solver.designs import Design, rounded
+from archinfer.units import plain_number
 from archinfer.words import capital, compact, counted, listed, percent, seconds, span, speeds
 
 COLUMNS = (
@@ -19,6 +20,12 @@ COLUMNS = (
     "tokens_per_s_p50=tokens_per_s.p50", "tokens_per_s_p95=tokens_per_s.p95",
     "accepted_tokens_needed", "memory_bytes", "bottleneck",
 )  # fmt: skip
+
+LIMITED = (
+    ("W", "power_at_load_w", "power_w"),
+    ("$/M out", "dollars_per_million_output_tokens", "max_token_dollars"),
+)
+"""Heading, figure of a design, and the question's limit of it."""
 
 csv_rows = doc.rows_of(COLUMNS, lambda answer: answer.architectures)
 
@@ -35,24 +42,27 @@ def architectures(answer: Answer) -> Iterator[doc.Block]:
         )
         yield doc.Paragraph(text, where=where)
         return
+    # Figures that were limited, before what sets the time.
+    limited = [(h, key) for h, key, asked in LIMITED if getattr(answer.question, asked) is not None]
     headings = (
         "total", "active", "layers", "nodes", "hidden", "experts", "weights",
-        "tokens/s 5<50<95 %", "needs", "memory", "bottleneck",
+        "tokens/s 5<50<95 %", "needs", "memory", *(heading for heading, _ in limited), "bottleneck",
     )  # fmt: skip
     title = (
         f"Architectures (experts: used/routed; needs: accepted tokens a pass{_rounding(answer)})"
     )
-    rows = [_design(d) for d in designs]
+    rows = [_design(d, [key for _, key in limited]) for d in designs]
     drop = ("hidden", "memory", "experts", "bottleneck", "weights", "nodes", "needs")
     # Of an observed speed the probabilities say it first.
     where = doc.ALL if answer.posterior is None else doc.EXPLAIN | doc.PAGE | doc.MARKDOWN
-    yield doc.Table(title, headings, rows, "rrrrrrlrrrl", where, drop=drop, sortable=True)
+    sides = f"rrrrrrlrrr{'r' * len(limited)}l"
+    yield doc.Table(title, headings, rows, sides, where, drop=drop, sortable=True)
     notes = [*_needs(answer), *_memory(answer)]
     if notes:
         yield doc.Paragraph(" ".join(f"{capital(note)}." for note in notes), where=where)
 
 
-def _design(d: Design) -> Sequence[str | doc.Cell]:
+def _design(d: Design, limited: Sequence[str]) -> Sequence[str | doc.Cell]:
     moe, arch = d.moe, d.architecture
     # Nodes, and where they share layers how.
     group = round(float(d.mapping.tensor_parallel))
@@ -69,6 +79,7 @@ def _design(d: Design) -> Sequence[str | doc.Cell]:
         doc.number(d.speed[1], speeds(*d.speed)),
         doc.number(d.accepted_needed, needs),
         doc.number(d.memory_bytes, f"{d.memory_bytes / 1e12:.3g} TB"),
+        *(doc.number(getattr(d, key), plain_number(getattr(d, key))) for key in limited),
         d.bottleneck,
     )
 

@@ -12,7 +12,8 @@ from archinfer.hardware.figures import USUAL_SOFTWARE
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
 from archinfer.models.catalogue import Entry
-from archinfer.phrases import TERM_TEXTS
+from archinfer.models.solver_family import USUAL_VOCABULARY, FamilyRules
+from archinfer.phrases import ATTENTION, TERM_TEXTS
 from archinfer.physics.deployment import Deployment
 from archinfer.report import document as doc
 from archinfer.words import change, compact, counted, gain, percent, seconds, size, span, speeds
@@ -90,6 +91,14 @@ def config_notes(architecture: Architecture, record: Entry | None) -> Iterator[s
         active = f", {record.announced_active} active" if record.announced_active else ""
         announced = f"announced: {record.announced_total or 'no figure'}{active}"
         yield f"{announced}; {why}" if why else announced
+
+
+def family_text(rules: FamilyRules) -> str:
+    """What the rules say of attention, and of the tables where that is not the usual."""
+    words = [ATTENTION[rules.attention]]
+    if rules.vocab_size != USUAL_VOCABULARY:
+        words.append(f"a vocabulary of {rules.vocab_size:,.0f}")
+    return ", ".join([*words, "tied embeddings"] if rules.tied else words)
 
 
 def totals_notes(rules: str, asked: Deployment, given: bool | None) -> Iterator[str]:

@@ -18,6 +18,7 @@ from archinfer.report.claim import tested
 from archinfer.report.ends import pinned
 from archinfer.report.nodes_chart import nodes_panel
 from archinfer.report.posterior_chart import posterior_panels
+from archinfer.report.predict_model import family_text
 from archinfer.report.sizes_chart import sizes_panel
 from archinfer.report.sources import caption, provenance
 from archinfer.report.verdict import at_most, near_miss, verdict
@@ -65,7 +66,7 @@ def assumptions(answer: Answer) -> str:
         gained += " in the region and in the probabilities"
     drawn = " in the region, unknown in the probabilities" if answer.posterior is not None else ""
     parts = [
-        f"{load(q.context_tokens, q.concurrency)}, {q.rules.text}{drawn}",
+        f"{load(q.context_tokens, q.concurrency)}, {family_text(q.rules)}{drawn}",
         *_usable(q.hardware),
         f"weights {', '.join(q.weights)}",
         f"{q.kv} KV cache",
