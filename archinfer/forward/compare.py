@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from archinfer.forward.deployments import Pareto, Stages
 from archinfer.forward.evaluation import Evaluation
 from archinfer.forward.predict import evaluate
@@ -153,9 +151,7 @@ def speed_ceiling(p: Prediction) -> Ceiling | None:
     found = Evaluation.everywhere(hardware, p.workload, most)
     if not found.fits.any():
         return None
-    # Of equally fast mappings the one with the fewest nodes.
-    best = int(np.lexsort((np.asarray(found.nodes), np.round(np.log(found.passes_s), 9)))[0])
-    one = found.on(found.mapping.one(best))
+    one = found.on(found.best(p.deployment))
     nodes = int(one.nodes)
     speeds = served_speed(hardware, one.workload, one.mapping, one.time, p.deployment)
     return Ceiling(

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from archinfer.hardware.profile import Hardware
 from archinfer.models.shape import FloatArray, Number
 from archinfer.physics.decode import decode_time, log_sd
+from archinfer.physics.deployment import Deployment
 from archinfer.physics.economy import node_dollars_per_hour, node_power_w
 from archinfer.physics.mapping import Placement, mappings
 from archinfer.physics.memory import Memory, memory_fraction
-from archinfer.physics.speed import speed_range
+from archinfer.physics.speed import served_speed, speed_range
 from archinfer.physics.terms import TokenTime
 from archinfer.physics.workload import Workload
 from archinfer.record import Quantiles
@@ -104,11 +105,22 @@ class Evaluation:
         """Seconds of a pass on each mapping; inf where the memory does not hold it."""
         return np.where(self.fits, np.asarray(self.time.total, dtype=float), np.inf)
 
-    @property
-    def best(self) -> Placement:
-        """The fastest mapping that fits; the least too full one where none does."""
-        score = self.passes_s if self.fits.any() else np.asarray(self.memory_fraction)
-        return self.mapping.one(int(np.argmin(score)))
+    def served_s(self, deployment: Deployment) -> FloatArray:
+        """Seconds of an output token of one user on each mapping, in the middle of what is not
+        known of speculation and software; inf where the memory does not hold it."""
+        served = served_speed(
+            self.hardware, self.workload, self.mapping, self.time, deployment, (0.5,)
+        )
+        return np.where(self.fits, 1.0 / np.asarray(served[0], dtype=float), np.inf)
+
+    def best(self, deployment: Deployment) -> Placement:
+        """The mapping that fits on which a user is served fastest, of equally fast ones that with
+        the fewest nodes; the least too full one where none fits."""
+        if not self.fits.any():
+            return self.mapping.one(int(np.argmin(np.asarray(self.memory_fraction))))
+        # Rounded, since equal ones differ in the last digits.
+        seconds = np.round(np.log(self.served_s(deployment)), 9)
+        return self.mapping.one(int(np.lexsort((np.asarray(self.nodes), seconds))[0]))
 
     def on(self, mapping: Placement) -> Evaluation:
         """The same on other mappings."""

@@ -82,11 +82,11 @@ def whole_groups(hardware: Hardware, least: int) -> int:
     return 1 << (least - 1).bit_length()
 
 
-def _usual(found: Evaluation, nodes: int) -> Placement:
+def _usual(found: Evaluation, nodes: int, deployment: Deployment) -> Placement:
     """The fastest mapping of one model with pipelines across servers alone; else the fastest."""
     group = min(server_nodes(found.hardware), nodes)
     wide = found.on(found.mapping.take(np.asarray(found.mapping.tensor_parallel) >= group))
-    return (wide if wide.fits.any() else found).best
+    return (wide if wide.fits.any() else found).best(deployment)
 
 
 def even_mapping(hardware: Hardware, layers: Number, nodes: Number) -> Placement:
@@ -206,5 +206,6 @@ def _evaluate_one(
         most = 1 if hardware.alone else layers
         nodes = deployment.nodes or (most if least is None else whole_groups(hardware, least))
         found = Evaluation.everywhere(hardware, workload, nodes)
-        mapping = found.best if deployment.nodes else _usual(found, nodes)
+        some = deployment.nodes is not None
+        mapping = found.best(deployment) if some else _usual(found, nodes, deployment)
     return _prediction(workload, weights, hardware, deployment, nodes, min_nodes, mapping)
