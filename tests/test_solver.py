@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from archinfer.errors import InputError, UnknownNameError
 from archinfer.forward.evaluation import Evaluation
 from archinfer.forward.predict import predict
+from archinfer.hardware.figures import SoftwareFactor
 from archinfer.hardware.profile import Hardware
 from archinfer.models.formats import weight_format
 from archinfer.models.solver_family import FamilyRules, family_shape, in_formats
@@ -622,3 +623,26 @@ def test_feasible_means_what_solve_means() -> None:
         depth = np.array([layers])
         assert feasible(question, depth) == solve(question, depth).feasible
     assert answer(question, 0).ranges["layers"].low.by == "sparsity with shape with total asked"
+
+
+def test_the_fastest_software_is_that_of_the_kind_of_model() -> None:
+    """One that sorts no tokens is fastest on mixtures, the slowest on dense models."""
+    machine = replace(
+        Hardware.load("h100-sxm"),
+        software=(SoftwareFactor("by index", 1.2, 0.0, 0.1), SoftwareFactor("short", 0.9, 0.0)),
+    )
+    question = Question(machine, nodes=(8, 8), tokens_per_s=90.0, observed=True, weights=("fp8",))
+    for total, active, layers, names in (
+        (671e9, 37e9, 61.0, ("by index", "usual")),
+        (70e9, 70e9, 80.0, ("short", "by index")),
+    ):
+        found: dict[str | None, dict[str, float]] = {}
+        for name in (None, "usual", "by index", "short"):
+            asked = question.with_(software=name)
+            place, traffic = Placement(layers, 8.0), asked.traffic(8.0, False)
+            one = Candidate.of(asked, total, active, layers, place, traffic, None, total == active)
+            every = slacks(one)
+            found[name] = {k: float(every[k]) for k in ("speed", "speed (not faster)")}
+        for key, name in zip(("speed", "speed (not faster)"), names, strict=True):
+            assert found[None][key] == pytest.approx(found[name][key], rel=1e-12)
+            assert key == "speed" or found[None][key] == max(f[key] for f in found.values())
