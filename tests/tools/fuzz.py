@@ -240,7 +240,7 @@ def _least_cost(document: dict[str, Any]) -> float:
     costs = (
         found["dollars_per_million_output_tokens"]
         for found in document["deployments"]
-        if found["misses_by"] <= 1.0
+        if found["misses_by"] is not None and found["misses_by"] <= 1.0
     )
     return min((cost for cost in costs if cost is not None), default=math.inf)
 
@@ -308,6 +308,9 @@ def attempt(seed: int) -> Tried:
                 done, wrong = _held(case)
         except TooSlow:
             done, wrong = None, [f"takes more than {SECONDS_OF_A_CASE} s of CPU"]
+        except Exception:
+            # An answer of another form than this script expects.
+            done, wrong = None, [traceback.format_exc()]
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
         if wrong and case.stricter is not None:
