@@ -9,15 +9,22 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pytest
 from hypothesis import settings
 
-from tests.few import few_draws
+from tests.few import answered_once, few_draws
 
 # A shared machine may stall for longer than any deadline; no test here is about time.
 settings.register_profile("archinfer", deadline=None)
 settings.load_profile("archinfer")
 
 
+@pytest.fixture(scope="module", name="answered_once")
+def commands_that_are_answered_once() -> Iterator[None]:
+    """For modules that look at the same answers in several forms."""
+    with answered_once():
+        yield
+
+
 @pytest.fixture(scope="module", name="few_draws")
-def posteriors_of_few_draws() -> Iterator[None]:
+def posteriors_of_few_draws(answered_once: None) -> Iterator[None]:
     """For modules that assert what is said of a posterior, and no figure of it."""
     with few_draws():
         yield

@@ -12,6 +12,8 @@ import pytest
 
 from tests.cli import run
 
+pytestmark = pytest.mark.usefixtures("answered_once")
+
 ROOT = Path(__file__).resolve().parent.parent
 spec = importlib.util.spec_from_file_location("render", ROOT / "docs" / "render.py")
 assert spec is not None

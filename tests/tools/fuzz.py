@@ -130,7 +130,7 @@ def faults(case: Case, done: Done) -> Iterator[str]:
         found = NUMBERLESS.search(done.out)
         if found:
             yield f"says {found[0]}: {done.out[max(0, found.start() - 60) : found.end() + 20]!r}"
-    if done.code == 0 and case.words[-2:] == ["--format", "json"]:
+    if done.code == 0 and case.words[-2:] == ["--format", "json"] and "--init" not in asked:
         yield from _document(case, done.out)
 
 
