@@ -14,7 +14,7 @@ from archinfer import catalogue
 from archinfer.errors import FileError, InputError
 from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
-from archinfer.models.checkpoint import load_architecture
+from archinfer.models.checkpoint import is_model, load_architecture
 from archinfer.models.huggingface import from_config
 from archinfer.models.named import read_model
 from archinfer.physics.deployment import Deployment
@@ -393,3 +393,7 @@ def test_predict_takes_the_cache_format_that_the_file_states() -> None:
     assert float(wide.memory.kv) == 2 * float(found.memory.kv)
     plain = predict(catalogue.load("llama-3.1-8b"), hardware, changes=False)
     assert plain.deployment.kv == "bf16"
+
+
+def test_a_name_that_is_too_long_for_a_file_is_none() -> None:
+    assert not is_model("m" * 300) and not is_model("a\0b")

@@ -303,3 +303,11 @@ def test_bars_have_no_heading_and_terms_keep_their_words(
     assert "the time a layer takes" in first
     bar = re.search(r"[█#]+", first)
     assert bar is not None and bar.end() <= lines[at].index("what")
+
+
+def test_a_size_that_is_given_and_too_small_says_what_gives() -> None:
+    """Both ends of the sizes that are left are one number, but for rounding."""
+    found = solve("wse-2", 4, tokens_per_second=60, weights="nvfp4", total="100M",
+                  max_power="1kW", sparsity="1:1", layers="88:90", architectures=0)  # fmt: skip
+    assert found.conflict is not None
+    assert ("power", "total asked") in [r.constraints for r in found.conflict.relaxations]

@@ -50,7 +50,7 @@ def load_architecture(path: str) -> Architecture:
 
 def is_model(path: str) -> bool:
     """Whether a path is a file, or a folder that holds a model."""
-    return Path(path).is_file() or _inside(path) != path
+    return os.path.isfile(path) or _inside(path) != path
 
 
 def _inside(path: str) -> str:

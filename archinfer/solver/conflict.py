@@ -18,6 +18,7 @@ from archinfer.physics.decode import Z90
 from archinfer.record import Nullable, Record
 from archinfer.solver.bounds import FAST, SLOW
 from archinfer.solver.constraints import Candidate, Constraint, constraints
+from archinfer.solver.ends import END_ROUNDING
 from archinfer.solver.question import Question
 from archinfer.solver.region import Region, feasible, solve
 from archinfer.units import format_quantity, plain_number
@@ -156,7 +157,8 @@ def _points(
     active = np.exp(low[:, None] + (high - low)[:, None] * steps).ravel()
     slot = np.repeat(index, count)
     least, most = region.total_interval(active, slot)
-    real = least <= most
+    # Of a size that is given both ends are one number, but for rounding.
+    real = least <= most * (1.0 + END_ROUNDING)
     slot, active = slot[real], active[real]
     first, last = np.log(least[real]), np.log(most[real])
     total = np.exp(first[:, None] + (last - first)[:, None] * steps).ravel()

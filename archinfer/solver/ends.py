@@ -17,7 +17,7 @@ from archinfer.solver.question import Question
 from archinfer.solver.roots import last_nonnegative
 from archinfer.solver.slices import Index, Slices
 
-_ROUNDING = 1e-9
+END_ROUNDING = 1e-9
 _NEAR = 1e-7
 Names: TypeAlias = NDArray[np.str_]
 
@@ -156,7 +156,7 @@ def _mixed_totals(question: Question, ends: ActiveEnds) -> tuple[ActiveEnds, Tot
         _farther(b, ends, sign, *known)
         for sign, known in zip((-1.0, 1.0), _outermost(b, starts), strict=True)
     )
-    kept = np.flatnonzero(low <= high * (1.0 + _ROUNDING))
+    kept = np.flatnonzero(low <= high * (1.0 + END_ROUNDING))
     if len(kept) < len(low):
         ends, b = ends.take(kept), Bounds(question, ends.slices.take(kept))
         low, high, low_at, high_at = (v[kept] for v in (low, high, low_at, high_at))
@@ -179,7 +179,7 @@ def _outermost(b: Bounds, starts: list[FloatArray]) -> list[tuple[FloatArray, Fl
     ends = total_interval(b, np.concatenate(active), np.concatenate(parts))
     for at, a, *two in zip(parts, active, *(np.split(v, cuts[:-1]) for v in ends), strict=True):
         # At an end of A the interval is one point, whose two ends differ by the roots' rounding.
-        possible = two[0] <= two[1] * (1.0 + _ROUNDING)
+        possible = two[0] <= two[1] * (1.0 + END_ROUNDING)
         for (total, place), value, sign in zip(found, two, (-1.0, 1.0), strict=True):
             take = possible & (sign * value > sign * total[at])
             total[at[take]], place[at[take]] = value[take], a[take]
