@@ -285,7 +285,7 @@ def test_a_closed_stream_is_no_traceback(redirect: str, words: str) -> None:
     assert len(done.stderr.splitlines()) == (1 if words else 0)
 
 
-@pytest.mark.parametrize("columns", ["0", "19", "-1", "many", "", "²²"])
+@pytest.mark.parametrize("columns", ["0", "-1", "many", "", "²²"])
 @pytest.mark.parametrize(
     "words",
     [("hardware", "list"), ("predict", "llama-3.1-8b")],
@@ -301,6 +301,22 @@ def test_a_width_that_cannot_be_is_not_believed(
     plain = run(capsys, *words).out
     monkeypatch.setenv("COLUMNS", columns)
     assert run(capsys, *words).out == plain != ""
+
+
+def test_a_width_too_narrow_is_the_narrowest(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = []
+    for columns in ("1", "10", "20"):
+        monkeypatch.setenv("COLUMNS", columns)
+        out.append(run(capsys, "hardware", "list").out)
+    assert out[0] == out[1] == out[2] != ""
+    assert max(map(len, out[0].splitlines())) <= 20
+
+
+def test_a_blank_that_is_none_is_in_no_name(capsys: pytest.CaptureFixture[str]) -> None:
+    done = run(capsys, "predict", "kimi\tk2")
+    assert done.code == 2 and "found 'kimi\\tk2'" in done.err
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ def read_model(name: str) -> tuple[Architecture, Entry | None]:
         UnknownNameError: neither a file nor a name of the catalogue.
         FileError, InputError: a folder without a model, a config that cannot be used.
     """
-    if not name.strip() or not name.isprintable():
+    # A file may be called anything, a model of the catalogue may not.
+    if not name.strip() or not (name.isprintable() or os.path.exists(name)):
         raise InputError(f"expected the name of a model or a config.json, found {name!r}")
     # These say no, where pathlib raises, to a name that is too long for a file.
     folder = name != "-" and os.path.isdir(name)
