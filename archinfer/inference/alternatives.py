@@ -49,7 +49,7 @@ def _changes(question: Question) -> Iterator[tuple[str, Question, dict[str, Any]
     yield "sparsity of large models", question, {"prior": large_model_prior()}
     shipped = operations()
     if question.hardware.spatial:
-        roomy = shipped.model_copy(update={"utilisation": (FULL_LEAST, shipped.utilisation[1])})
+        roomy = replace(shipped, utilisation=(FULL_LEAST, shipped.utilisation[1]))
         name = f"{question.hardware.node}s {100 * FULL_LEAST:.0f} % full or more"
         yield name, question, {"assumed": roomy}
         full = shipped.users_per_layer_most

@@ -111,20 +111,19 @@ class Piece(Record):
     """One observation."""
 
     kind: str
-    """key of `KINDS`"""
     value: float
     """in SI units"""
     spread: float = 0.0
-    """standard deviation of its logarithm, beside the model's own error"""
+    """standard deviation of its logarithm, beside the error of the model"""
     stated: Stated = "measured"
     """measured; announced ("up to", the best case); or a bound"""
     conditions: Conditions = field(default_factory=Conditions)
     source: str = ""
     """who says so"""
     model: str = ""
-    """a model whose architecture is public, run by the same service; "": the one in question"""
+    """of a known model on the same service; "": of the one in question"""
     deployment: str = ""
-    """name of the further deployment of which it speaks; "": the first one"""
+    """name of the further deployment that it speaks of; "": the first one"""
 
     @property
     def text(self) -> str:

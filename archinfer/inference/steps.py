@@ -8,29 +8,17 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from archinfer.inference.batch import QUANTITIES, Batch
-from archinfer.inference.evidence import Conditions, Piece, Stated
+from archinfer.inference.evidence import Piece
 from archinfer.inference.statistics import settled
 from archinfer.models.shape import FloatArray
 from archinfer.record import Nullable, Quantiles, Record
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Taught(Record):
+class Taught(Piece):
     """A piece of evidence, and what it taught."""
 
-    kind: str
-    value: float
-    """in SI units"""
-    spread: float
-    """standard deviation of its logarithm, beside the error of the model"""
-    stated: Stated
-    conditions: Conditions
-    source: str
-    model: str
-    """of a known model on the same service; "": of the one in question"""
-    deployment: str
-    """name of the further deployment that it speaks of; "": the first one"""
-    bits: Nullable
+    bits: Nullable = float("nan")
     """about everything at once, beyond all pieces before it; null where nothing is possible"""
 
 
@@ -98,7 +86,5 @@ def taught(pieces: Sequence[Piece], found: Sequence[Step]) -> tuple[Taught, ...]
     """Each piece with what its step taught."""
     each = [step.bits for step in found[2:]] or [float("nan")] * len(pieces)
     names = [f.name for f in fields(Piece)]
-    return tuple(
-        Taught(**{n: getattr(p, n) for n in names}, bits=b)
-        for p, b in zip(pieces, each, strict=True)
-    )
+    told = zip(pieces, each, strict=True)
+    return tuple(Taught(**{n: getattr(p, n) for n in names}, bits=b) for p, b in told)
