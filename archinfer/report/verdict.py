@@ -51,7 +51,8 @@ def _target(answer: Answer) -> Iterator[tuple[str, str]]:
     by = {name: plain_name(end.by) for name, end in ends.items()}
     total, active = ends["total_params"], ends["active_params"]
     layers = f"{counted(ends['layers'].value, 'layer')} ({by['layers']})"
-    if total.by == "total asked" and active.by == "active asked":
+    one = answer.question.total[0] == answer.question.total[1] and active.by == total.by
+    if total.by == "total asked" and (one or active.by == "active asked"):
         # One size was asked about: what is left is its depth, and how easily it is served.
         fewest = min(answer.architectures, key=lambda d: d.accepted_needed, default=answer.example)
         yield "It fits", f"for example {_example(answer, fewest)}"

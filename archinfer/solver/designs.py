@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
@@ -311,12 +312,14 @@ def _near(region: Region, slot: int, spread: tuple[float, float]) -> Design | No
     weights = question.weights[int(slices.weights[slot])]
     low, high = np.log(region.active_low[slot]), np.log(region.active_high[slot])
     share_a, share_n = spread
+    shares: tuple[float, ...] = (share_a,)
     if share_a < 0.0:
-        # At the largest total any A between there and the top will do: one a third of the way.
+        # At the largest total any A between there and the top will do: one a third of the way, or
+        # more, where the experts of so few are too many or too narrow.
         low = max(low, np.log(region.total_high_at[slot]))
-        share_a = 0.35
-    for back in (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5):
-        x = np.exp(low + (high - low) * min(max(share_a - back * (2 * share_a - 1), 0.0), 1.0))
+        shares = (0.35, 0.6, 0.85)
+    for back, share in product((0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5), shares):
+        x = np.exp(low + (high - low) * min(max(share - back * (2 * share - 1), 0.0), 1.0))
         n_low, n_high = region.total_interval(np.array([x]), np.array([slot]))
         if not n_low[0] <= n_high[0]:
             continue
