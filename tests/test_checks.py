@@ -305,6 +305,10 @@ def test_exit_codes_and_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert run(capsys, "check").code == 2
     assert run(capsys, "check", "--lint", good, bad).code == 0
     assert run(capsys, "check", "--lint", wrong).code == 2
+    strange = tmp_path / "strange.yaml"
+    strange.write_text(GOOD.replace("wse-3", "wse-33"))
+    done = run(capsys, "check", "--lint", str(strange))
+    assert done.code == 2 and "did you mean 'wse-3'" in done.err
 
 
 def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -449,6 +453,8 @@ WRONG: dict[str, tuple[Callable[[], bytes], int | None, str]] = {
     "typo in totals": (swap("llama-3.1-70b", "{totl: 1T, active: 1B, layers: 8}"), 4,
                        "did you mean 'total'"),
     "typo in a profile": (swap("wse-3", "wsee-3"), 5, "did you mean 'wse-3'"),
+    "opposite bound": (add("      memory: {at_least: 2 TB}\n"), 10, "(known: at_most)"),
+    "negative bound": (add("      memory: {at_most: -2 TB}\n"), 10, "a negative number; expected"),
     "typo in a format": (swap("bf16", "bf17"), 7, "did you mean 'bf16'"),
     "unknown section": (add("more: 1\n"), 10, "unknown key 'more'"),
     "expectation of a solve": (add("      contains: {total: 1T}\n"), 10, "no meaning with 'model'"),
