@@ -303,6 +303,11 @@ def test_a_width_that_cannot_be_is_not_believed(
     assert run(capsys, *words).out == plain != ""
 
 
+def test_a_window_too_narrow_for_any_table_is_the_narrowest() -> None:
+    narrow, least = (call("hardware", "list", env={"COLUMNS": c}).out for c in ("19", "20"))
+    assert narrow == least != call("hardware", "list", env={"COLUMNS": "21"}).out
+
+
 def test_a_width_too_narrow_is_the_narrowest(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
