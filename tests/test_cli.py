@@ -337,7 +337,7 @@ def test_a_blank_that_is_none_is_in_no_name(capsys: pytest.CaptureFixture[str]) 
         (["calibrate", "--threads", "many"], "--threads: "),
         (["hardware", "show"], "missing argument"),
         (["hardware", "lis"], "no such command 'lis'; did you mean 'list'?"),
-        (["solve", "word"], "unexpected extra argument(s) (word); archinfer predict MODEL"),
+        (["solve", "word"], "(word); archinfer predict MODEL"),
         (["solve", "--model", "kimi-k2"], "'--model'; archinfer predict MODEL says"),
         (["solve", "--speed", "9"], "--tokens-per-second is a target, --observed a measurement"),
         (["solve", "--csv"], "no such option '--csv'; --format csv"),
