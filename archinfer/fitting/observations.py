@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, RootModel, WithJsonSchema, field_validator
 
 from archinfer import files, strict, units
+from archinfer.asking import NODES_MOST
 from archinfer.errors import FileError, InputError, UnknownNameError, nearest
 from archinfer.files import Document
 from archinfer.fitting import serving
@@ -147,8 +148,9 @@ class _Source(BaseModel):
     title: str | None = None
 
 
-_Positive = Annotated[float, Field(gt=0, strict=False, allow_inf_nan=False)]
-_Whole = Annotated[int, Field(ge=1)]
+_MOST = units.DIMENSIONS["tokens"].plausible[1]
+_Positive = Annotated[float, Field(gt=0, le=_MOST, strict=False, allow_inf_nan=False)]
+_Whole = Annotated[int, Field(ge=1, le=NODES_MOST)]
 _Seconds = Annotated[
     float, Read("seconds", partial(units.parse, dimension="seconds"), quantity_schema("seconds"))
 ]
