@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -313,3 +314,10 @@ def test_a_calibrated_machine_is_released_for_another_engine(tmp_path: Path) -> 
         for bits in (None, 8.0)
     )
     assert narrow == pytest.approx(0.5 * wide)
+
+
+@pytest.mark.parametrize("key", ["batch", "context_tokens", "nodes", "prompt_tokens"])
+def test_numbers_of_a_row_have_a_bound(key: str, tmp_path: Path) -> None:
+    text = (resources.files("archinfer") / "data" / "observations-example.yaml").read_text("utf-8")
+    said = _fault(tmp_path, re.sub(rf"(?m)^(  {key}: )\d+", r"\g<1>1e300", text))
+    assert f"'{key}'" in said and "less than or equal to" in said
