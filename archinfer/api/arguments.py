@@ -75,7 +75,10 @@ def mixed_load(asked: Mapping[str, Any], context: Any = "8k") -> tuple[int, int 
     """Tokens of context, of a prompt where one is said, and of an answer."""
     prompt, answer = count("prompt", asked), count("output", asked, "1k")
     usual = context if prompt is None else prompt + answer // 2
-    return count("context", asked, usual), prompt, answer
+    tokens = count("context", asked, usual)
+    if prompt is not None and prompt > tokens:
+        raise InputError(f"prompt: expected at most the context ({tokens:,}), found {prompt:,}")
+    return tokens, prompt, answer
 
 
 def span(name: str, asked: Mapping[str, Any]) -> Range:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, create_model
 
 from archinfer import files, strict
+from archinfer.api.arguments import check_active
 from archinfer.asking import Ask
 from archinfer.errors import InputError
 from archinfer.files import Document, Location
@@ -149,6 +150,10 @@ def read_evidence(path: str | os.PathLike[str]) -> Gathered:
                 raise document.error(("evidence", i), f"{name} is said twice")
             else:
                 facts[name] = value
+        try:
+            check_active(facts.get("active", (0.0,))[0], facts.get("total", (inf,))[-1])
+        except InputError as error:
+            raise document.error(("evidence", i), str(error)) from None
     lanes: list[Deployment] = []
     for k, lane in enumerate(file.deployments):
         found, told = _lane(document, k, lane)
