@@ -371,6 +371,9 @@ def test_gguf_of_hybrids(name: str, tmp_path: Path) -> None:
 
 
 def test_gguf_of_an_architecture_that_is_not_known(tmp_path: Path) -> None:
+    gguf(tmp_path / "x.gguf", {"general.name": "llama"}, {})
+    with pytest.raises(FileError, match=r"has no general\.architecture"):
+        load_architecture(str(tmp_path / "x.gguf"))
     gguf(tmp_path / "x.gguf", {"general.architecture": "lama"}, {})
     with pytest.raises(FileError, match="did you mean 'llama'"):
         load_architecture(str(tmp_path / "x.gguf"))

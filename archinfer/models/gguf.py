@@ -137,6 +137,8 @@ def config_of(metadata: dict[str, Any], shapes: dict[str, list[int]], path: Path
         FileError: an architecture that is not known.
     """
     arch = metadata.get("general.architecture")
+    if arch is None:
+        raise FileError(path, "its metadata has no general.architecture")
     family = tensor_table("architectures").get(arch) if isinstance(arch, str) else None
     if family is None:
         close = nearest(str(arch)[:60], tensor_table("architectures"))
