@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.asking import NODES_MOST
+from archinfer.errors import InputError
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, Number
 from archinfer.phrases import CONFLICTS, RELAXATIONS
@@ -20,7 +21,7 @@ from archinfer.solver.bounds import FAST, SLOW
 from archinfer.solver.constraints import Candidate, Constraint, constraints
 from archinfer.solver.ends import END_ROUNDING
 from archinfer.solver.question import Question
-from archinfer.solver.region import Region, feasible, solve
+from archinfer.solver.region import SLICES_AT_ONCE, Region, feasible, solve
 from archinfer.units import format_quantity, plain_number
 from archinfer.words import QUANTITIES, gain
 
@@ -62,13 +63,13 @@ def conflict(question: Question) -> Conflict:
     names = [n for n in by_name if n not in ("definition", "search floor")]
     found: list[Relaxation] = []
     for name in names:
-        region = solve(question.without(name))
-        if region.feasible:
+        region = _without(question, name)
+        if region is not None:
             found.append(_relaxation(question, by_name[name], region))
     if not found:
         for pair in combinations(names, 2):
-            region = solve(question.without(*pair))
-            if region.feasible:
+            region = _without(question, *pair)
+            if region is not None:
                 found.append(_two(question, by_name[pair[0]], by_name[pair[1]], region))
     if not found:
         why = "three"
@@ -78,6 +79,15 @@ def conflict(question: Question) -> Conflict:
         why = "one" if len(found) == 1 else "each"
     found.sort(key=lambda r: max(r.factors))
     return Conflict(tuple(found), CONFLICTS[why])
+
+
+def _without(question: Question, *names: str) -> Region | None:
+    """The region without some constraints; None where it is empty, or too wide to look at."""
+    try:
+        region = solve(question.without(*names))
+    except InputError:
+        return None
+    return region if region.feasible else None
 
 
 def _relaxation(question: Question, constraint: Constraint, region: Region) -> Relaxation:
@@ -120,14 +130,18 @@ def _probability(
 def _two(question: Question, first: Constraint, second: Constraint, region: Region) -> Relaxation:
     """How far both are from the model that misses them least, and each where the other is gone."""
     slices = region.slices
-    points = _points(region, np.arange(len(slices)), 3)
-    worst = _miss(question, first, second, region, *points)
-    best = np.unique(points[0][np.argsort(worst)[:200]])
+    rough = []
+    for part in np.array_split(np.arange(len(slices)), 1 + len(slices) // SLICES_AT_ONCE):
+        points = _points(region, part, 3)
+        worst = _miss(question, first, second, region, *points)
+        order = np.argsort(worst)[:200]
+        rough.append((worst[order], points[0][order]))
+    worst, slot = (np.concatenate(found) for found in zip(*rough, strict=True))
+    best = np.unique(slot[np.argsort(worst)[:200]])
     slot, total, active = _points(region, best, 9)
     worst = _miss(question, first, second, region, slot, total, active)
     i = int(np.argmin(worst))
-    part = slices.take(slot[i : i + 1])
-    closest = part.candidate(question, total[i : i + 1], active[i : i + 1])
+    closest = slices.take(slot[i : i + 1]).candidate(question, total[i : i + 1], active[i : i + 1])
     factors = tuple(
         max(1.0, float(np.exp(-np.broadcast_to(c.slack(closest), (1,))[0])))
         for c in (first, second)

@@ -25,6 +25,7 @@ itself, so `contains` is exact there; an interval of N between the ends of A may
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -166,9 +167,7 @@ def solve(question: Question, layers: FloatArray | None = None) -> Region:
     """
     slices = slices_of(question, layers)
     if len(slices):
-        every = np.arange(len(slices))
-        parts = [every[i : i + SLICES_AT_ONCE] for i in range(0, len(every), SLICES_AT_ONCE)]
-        found = [total_ends(question, active_ends(question, slices.take(part))) for part in parts]
+        found = [total_ends(question, active_ends(question, part)) for part in _parts(slices)]
         active, total = joined([part[0] for part in found]), joined([part[1] for part in found])
         return Region(
             question, active.slices, active.low, active.high, active.low_by, active.high_by,
@@ -185,9 +184,20 @@ def feasible(question: Question, layers: FloatArray | None = None) -> bool:
 
     Most questions show one at a few sizes in each slice; the others are solved.
     """
-    slices = slices_of(question, layers)
-    if not len(slices):
-        return False
+    if any(_shown(question, part) for part in _parts(slices_of(question, layers))):
+        return True
+    return solve(question, layers).feasible
+
+
+def _parts(slices: Slices) -> Iterator[Slices]:
+    """All slices, as many at once as memory may hold."""
+    every = np.arange(len(slices))
+    for start in range(0, len(every), SLICES_AT_ONCE):
+        yield slices.take(every[start : start + SLICES_AT_ONCE])
+
+
+def _shown(question: Question, slices: Slices) -> bool:
+    """Whether one of a few sizes in each slice is possible."""
     b, every = Bounds(question, slices), np.arange(len(slices))
     low, high = b.active_limits[:2]
     high = np.minimum(high, b.capacity_total(low, every))
@@ -200,4 +210,4 @@ def feasible(question: Question, layers: FloatArray | None = None) -> bool:
         speeds = b.at(least ** (1.0 - share) * most**share, active, index)
         if np.any(np.minimum(speeds.fast, speeds.slow) >= 0.0):
             return True
-    return solve(question, layers).feasible
+    return False
