@@ -16,6 +16,12 @@ settings.register_profile("archinfer", deadline=None)
 settings.load_profile("archinfer")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_window() -> None:
+    """A width is that of a test that sets one: processes of pytest-xdist have one of their own."""
+    os.environ.pop("COLUMNS", None)
+
+
 @pytest.fixture(scope="module", name="answered_once")
 def commands_that_are_answered_once() -> Iterator[None]:
     """For modules that look at the same answers in several forms."""

@@ -77,7 +77,11 @@ def test_types_and_values_come_from_the_same_place() -> None:
                     found: Any = importlib.import_module(f"archinfer.{alias.name}")
                 else:
                     found = getattr(module, alias.name)
-                assert getattr(archinfer, alias.asname or alias.name) is found
+                # Tests may look up answers that are kept.
+                public, read = map(
+                    inspect.unwrap, (getattr(archinfer, alias.asname or alias.name), found)
+                )
+                assert public is read
 
 
 @pytest.mark.parametrize("name", [n for n in archinfer.__all__ if n != "__version__"])

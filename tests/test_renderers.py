@@ -104,6 +104,7 @@ def test_markdown() -> None:
         "**A list**",
         "- one | two\n- **bold**; soft",
         "|  |  |\n| --- | --- |\n| name | value |",
+        "**Speeds**",
         "| model | speed | what |\n| --- | --- | --- |\n| a\\|b | 2.00 | words |",
     ]
 
