@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 
 from archinfer import special
-from archinfer.asking import Range
+from archinfer.asking import VOCABULARY_MOST, Range
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.batch import Batch, Cells
 from archinfer.inference.evidence import Conditions, Piece
@@ -236,7 +236,9 @@ class GenerativeModel:
         log_total = np.log(np.maximum(batch.total_params, 1.0))
         if "vocabulary" not in known:
             mean, sd = self.prior.vocabulary.predict(log_total)
-            rows, _ = truncated(z[:, _VOCABULARY], mean, sd, -np.inf, np.inf, "student")
+            rows, _ = truncated(
+                z[:, _VOCABULARY], mean, sd, 0.0, np.log(VOCABULARY_MOST), "student"
+            )
             batch.vocabulary[:] = np.exp(rows)
         if "tied" not in known:
             batch.tied[:] = special.ndtr(z[:, _TIED]) < self.prior.tied.predict(log_total)

@@ -153,6 +153,18 @@ def best(found: Pareto) -> Iterator[doc.Block]:
         title = "The best of each machine"
         drop = (*DROP[:6], BEST[-2], *DROP[6:])
         yield doc.Table(title, BEST, rows, "l" + ALIGN + "rr", doc.ALL, drop=drop)
+    last = found.question.nodes[1]
+    edge = [
+        f.hardware.name
+        for f in found.machines
+        if (choice := f.cheapest or f.nearest) is not None and choice.nodes == last
+    ]
+    if edge:
+        yield doc.Paragraph(
+            f"With all {last:,} nodes that were looked at, so more may do better (--nodes): "
+            f"{listed(edge)}.",
+            where=doc.ALL,
+        )
     lost = [f.hardware.name for f in found.machines if not f.front]
     if lost:
         yield doc.Paragraph(
