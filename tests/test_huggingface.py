@@ -640,6 +640,7 @@ def write(path: Path, data: bytes) -> str:
         (b'{"hidden_size": 4096,\n "a": }', ":2: is not valid JSON"),
         (b'{"a": NaN}', "NaN"),
         (b'{"a": 1, "a": 2}', "'a' occurs twice"),
+        (b'{"a": [1, 1%s]}' % (b"0" * 400), "a: expected a number of a model, found one of 401"),
         (b"\xff\xfe\x00", ":1: is not UTF-8"),
         (b'{"a":\n\n "\xff"}', ":3: is not UTF-8"),
         (b"\x00" * 100, "not valid JSON"),

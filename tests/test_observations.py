@@ -321,3 +321,9 @@ def test_numbers_of_a_row_have_a_bound(key: str, tmp_path: Path) -> None:
     text = (resources.files("archinfer") / "data" / "observations-example.yaml").read_text("utf-8")
     said = _fault(tmp_path, re.sub(rf"(?m)^(  {key}: )\d+", r"\g<1>1e300", text))
     assert f"'{key}'" in said and "less than or equal to" in said
+
+
+def test_a_time_is_above_0(tmp_path: Path) -> None:
+    text = (resources.files("archinfer") / "data" / "observations-example.yaml").read_text("utf-8")
+    said = _fault(tmp_path, re.sub(r"(?m)^(  time_per_output_token: )\d+", r"\g<1>0", text))
+    assert "'time_per_output_token'" in said and "greater than 0" in said

@@ -152,7 +152,9 @@ _MOST = units.DIMENSIONS["tokens"].plausible[1]
 _Positive = Annotated[float, Field(gt=0, le=_MOST, strict=False, allow_inf_nan=False)]
 _Whole = Annotated[int, Field(ge=1, le=NODES_MOST)]
 _Seconds = Annotated[
-    float, Read("seconds", partial(units.parse, dimension="seconds"), quantity_schema("seconds"))
+    float,
+    Read("seconds", partial(units.parse, dimension="seconds"), quantity_schema("seconds")),
+    Field(gt=0),
 ]
 _Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
 

@@ -16,6 +16,9 @@ from archinfer.models.configkeys import json_kind
 MAX_CONFIG_BYTES = 4_000_000
 """Real configs are below 200 kB; weights handed over by mistake are far above."""
 
+MAX_CONFIG_NUMBER = 10**18
+"""No size, count or token of a model comes near."""
+
 MAX_CONFIG_DEPTH = 24
 """Real configs nest five or six levels."""
 
@@ -86,6 +89,11 @@ def read_json_object(path: str, most_bytes: int = MAX_CONFIG_BYTES) -> dict[str,
             keys = [k for k, _ in items]
             twice = next(k for k in keys if keys.count(k) > 1)
             raise FileError(shown, f"key {twice!r} occurs twice in one object")
+        for key, given in items:
+            for one in given if isinstance(given, list) else (given,):
+                if isinstance(one, int) and abs(one) >= MAX_CONFIG_NUMBER:
+                    digits = len(str(abs(one)))
+                    refuse(f"{key}: expected a number of a model, found one of {digits} digits")
         return found
 
     def constant(name: str) -> float:
