@@ -23,12 +23,12 @@ import time
 from dataclasses import replace
 
 import numpy as np
+from simulation import simulate
 from simulation_coverage import masses, within
 
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.evidence import KINDS, Conditions, Deployment, Evidence, Piece
 from archinfer.inference.infer import infer
-from archinfer.inference.simulation import simulate
 from archinfer.solver.question import Question
 
 TOLERANCE = 0.05

@@ -36,12 +36,12 @@ import time
 
 import numpy as np
 from scipy.stats import kstest
+from simulation import simulate
 
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.batch import QUANTITIES
 from archinfer.inference.infer import infer
 from archinfer.inference.posterior import Posterior
-from archinfer.inference.simulation import simulate
 from archinfer.solver.question import Question
 
 TOLERANCE = 0.04

@@ -38,9 +38,9 @@ from archinfer.inference.observing import (
 from archinfer.inference.operations import operations
 from archinfer.inference.posterior import Posterior
 from archinfer.inference.prior import CATALOGUE_PRIOR
-from archinfer.inference.simulation import simulate
 from archinfer.physics.decode import decode_time
 from archinfer.solver.question import Question
+from benchmarks.simulation import simulate
 from tests.cli import run
 from tests.founding import founding, wafer
 

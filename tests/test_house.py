@@ -35,7 +35,7 @@ SURFACE = ("__init__", "__main__")
 
 LINES_OF_A_MODULE = 400
 LINES_OF_A_FUNCTION = 60
-LINES_OF_THE_PACKAGE = 39_900
+LINES_OF_THE_PACKAGE = 39_800
 
 OPTIONAL = {"matplotlib", "gguf", "pandas"}
 """Extras: imported where they are used, since they may be missing."""

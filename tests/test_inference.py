@@ -23,7 +23,6 @@ from archinfer.inference.infer import infer
 from archinfer.inference.nuisances import drawn_software
 from archinfer.inference.posterior import Posterior
 from archinfer.inference.prior import CATALOGUE_PRIOR
-from archinfer.inference.simulation import simulate
 from archinfer.inference.statistics import (
     information_bits,
     log_likelihood,
@@ -38,6 +37,7 @@ from archinfer.physics.memory import memory_fraction
 from archinfer.physics.workload import Traffic, Workload
 from archinfer.solver.question import Question
 from archinfer.solver.region import solve as solve_region
+from benchmarks.simulation import simulate
 from tests.founding import founding, wafer
 
 
