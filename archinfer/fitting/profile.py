@@ -108,7 +108,7 @@ def _put_constants(data: dict[str, Any], fit: Fit, made: str, sources: Mapping[s
 def _error_and_gain(fit: Fit, cases: Sequence[Case], made: str) -> dict[str, Any]:
     entries: dict[str, Any] = {
         "model_error": {
-            "value": rounded(fit.noise_log_sd),
+            "value": rounded(min(fit.noise_log_sd, KEYS["model_error"].most)),
             "source": f"{made}; spread of speeds that the constants do not explain",
         }
     }

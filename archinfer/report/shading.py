@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,19 +19,21 @@ GRID = 44
 MASSES = (0.5, 0.9, 0.99)
 
 
-def speed_cells(region: Region, found: list[Outline]) -> Cells:
-    """Speed of the fastest model of each size inside the region."""
+def speed_cells(region: Region, found: list[Outline]) -> Iterator[Cells]:
+    """Speed of the fastest model of each size inside the region; none in one that is a line."""
     clip = union(found)
     corners = np.array(clip)
     x, y = (np.geomspace(v.min(), v.max(), GRID + 1) for v in corners.T)
     speed = speed_grid(region, np.sqrt(x[1:] * x[:-1]), np.sqrt(y[1:] * y[:-1]))
+    if not np.isfinite(speed).any():
+        return
     steps, bounds = stepped(speed)
     gained = region.question.speculation[1]
     usual = ", usual software" if region.question.softwares[-1][1] != 1.0 else ""
     # Cells that the edge crosses have their centre outside: they take a neighbour's colour.
     for _ in range(2):
         steps = _grown(steps)
-    return Cells(
+    yield Cells(
         x.tolist(),
         y.tolist(),
         steps.tolist(),

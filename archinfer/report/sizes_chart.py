@@ -46,7 +46,7 @@ def sizes_panel(answer: Answer) -> chart.Panel:
         marks: list[chart.Mark] = [density_cells(posterior, x, y)]
         said = "shading: posterior probability"
     else:
-        marks = [speed_cells(region, found)]
+        marks = [*speed_cells(region, found)]
         said = "shading: speed of the fastest model there"
     for outline in found:
         dash = chart.DASHES[question.weights.index(outline.weights) % len(chart.DASHES)]
