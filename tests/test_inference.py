@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from archinfer import solve
@@ -584,6 +584,7 @@ def test_simulated_deployments_keep_to_the_nodes_asked() -> None:
     observed=st.booleans(),
     context=st.sampled_from([1, 500, 8000, 128_000, 1_000_000]),
 )
+@example(nodes=158, speed=20.0, observed=True, context=1)
 def test_any_question_has_an_answer(nodes: int, speed: float, observed: bool, context: int) -> None:
     question = Question(
         wafer(),

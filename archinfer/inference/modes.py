@@ -129,7 +129,8 @@ def _first_likely(shares: FloatArray, weights: FloatArray) -> int:
     """The likeliest of some choices; of those that draws do not tell apart the first: less likely
     by no more than twice the standard error of the difference."""
     top = shares.max()
-    return int(np.argmax(shares >= top - 2.0 * np.sqrt(2.0 * top * (weights @ weights))))
+    least = top - 2.0 * np.sqrt(2.0 * top * (weights @ weights))
+    return int(np.argmax((shares >= least) & (shares > 0.0)))
 
 
 def likeliest(
