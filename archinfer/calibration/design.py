@@ -122,12 +122,12 @@ def _points(quick: bool) -> list[Point]:
         (plain, 64, 1), (few, 64, 4), (second, 128, 1), (wide, 512, 2), (calls, 1024, 1),
         (middle, 64, 1), (third, 512, 1), (few, 1024, 2), (first, 1024, 2),
         (single, 64, 1), (third, 128, 4), (broad, 64, 1), (plain, 2048, 1),
-        (second, 512, 2), (first, 64, 4), (third, 2048, 1), (second, 2048, 1),
     ]  # fmt: skip
     if not quick:
         timed += [
-            (middle, 2048, 1), (single, 128, 4), (deep, 512, 2), (broad, 256, 2),
-            (calls, 256, 4), (plain, 512, 2), (deep, 2048, 1), (wide, 128, 4),
+            (middle, 2048, 1), (single, 128, 4), (deep, 512, 2), (broad, 256, 2), (second, 2048, 1),
+            (calls, 256, 4), (plain, 512, 2), (deep, 2048, 1), (wide, 128, 4), (second, 512, 2),
+            (first, 64, 4), (third, 2048, 1),
         ]  # fmt: skip
     unseen = first, second, third
     return [Point(model, context, batch, model in unseen) for model, context, batch in timed]
