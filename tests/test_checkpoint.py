@@ -18,6 +18,7 @@ from archinfer.models.checkpoint import is_model, load_architecture
 from archinfer.models.huggingface import from_config
 from archinfer.models.named import read_model
 from archinfer.physics.deployment import Deployment
+from tests.gguf import gguf_header
 
 CASES = Path(__file__).parent / "fixtures" / "cases"
 BASE = json.loads((CASES / "22-sidecar" / "config.json").read_text())
@@ -201,27 +202,7 @@ def test_an_index_settles_what_a_config_cannot_say(tmp_path: Path) -> None:
 
 def gguf(path: Path, metadata: dict[str, Any], tensors: dict[str, tuple[list[int], int]]) -> None:
     """A GGUF file's header, version 3."""
-
-    def text(value: str) -> bytes:
-        return struct.pack("<Q", len(value.encode())) + value.encode()
-
-    def entry(value: Any) -> bytes:
-        if isinstance(value, str):
-            return struct.pack("<I", 8) + text(value)
-        if isinstance(value, float):
-            return struct.pack("<If", 6, value)
-        if isinstance(value, list) and isinstance(value[0], int):
-            return struct.pack(f"<IIQ{len(value)}i", 9, 5, len(value), *value)
-        if isinstance(value, list):
-            packed = b"".join(text(v) for v in value)
-            return struct.pack("<IIQ", 9, 8, len(value)) + packed
-        return struct.pack("<II", 4, value)
-
-    out = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata))
-    out += b"".join(text(k) + entry(v) for k, v in metadata.items())
-    for name, (shape, kind) in tensors.items():
-        out += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, 0)
-    path.write_bytes(out)
+    path.write_bytes(gguf_header(metadata, tensors))
 
 
 def llama_8b(path: Path) -> None:

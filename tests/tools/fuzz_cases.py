@@ -16,6 +16,7 @@ from typing import Any
 from archinfer.hardware.figures import KEYS
 from archinfer.hardware.profile import profile_folder
 from archinfer.units import DIMENSIONS, parse
+from tests.gguf import gguf_header
 
 HARDWARE = ("wse-3", "wse-2", "wse-3-turbo", "b200", "h100-sxm", "h200-sxm", "a100-80gb",
             "mi300x", "tpu-v5p", "gb200-nvl72", "groq-lpu-v1", "sn40l", "liminal-hbm3",
@@ -506,18 +507,6 @@ def _headers(rng: random.Random, folder: Path) -> Case:
 
 
 def _gguf(rng: random.Random) -> bytes:
-    def text(value: str) -> bytes:
-        return struct.pack("<Q", len(value.encode())) + value.encode()
-
-    def entry(value: Any) -> bytes:
-        if isinstance(value, str):
-            return struct.pack("<I", 8) + text(value)
-        if isinstance(value, float):
-            return struct.pack("<If", 6, value)
-        if isinstance(value, list):
-            return struct.pack(f"<IIQ{len(value)}i", 9, 5, len(value), *value)
-        return struct.pack("<Iq", 11, value)
-
     name = rng.choice(("llama", "llama", "qwen3moe", "no such"))
     metadata: dict[str, Any] = {
         "general.architecture": name, f"{name}.block_count": 2, f"{name}.embedding_length": 256,
@@ -535,13 +524,13 @@ def _gguf(rng: random.Random) -> bytes:
         tensors |= {f"blk.{i}.attn_{n}.weight": (256, 256) for n in ("q", "output")}
         tensors |= {f"blk.{i}.attn_{n}.weight": (256, 128) for n in "kv"}
         tensors |= {f"blk.{i}.ffn_{n}.weight": (256, 512) for n in ("gate", "up", "down")}
-    out = b"GGUF" + struct.pack("<IQQ", rng.choice((3,) * 9 + (2, 9)), len(tensors), len(metadata))
-    out += b"".join(text(k) + entry(v) for k, v in metadata.items())
-    bits = rng.choice((0, 1, 8, 12, 14))
-    for name, shape in tensors.items():
-        kind = bits if rng.random() < 0.9 else rng.choice((0, 8, 12, 14, 39, 255, 2**31))
-        out += text(name) + struct.pack("<IQQIQ", 2, *shape, kind, 0)
-    return out
+    version, bits = rng.choice((3,) * 9 + (2, 9)), rng.choice((0, 1, 8, 12, 14))
+    others = (0, 8, 12, 14, 39, 255, 2**31)
+    typed = {
+        name: (shape, bits if rng.random() < 0.9 else rng.choice(others))
+        for name, shape in tensors.items()
+    }
+    return gguf_header(metadata, typed, version)
 
 
 def _safetensors(rng: random.Random) -> bytes:
