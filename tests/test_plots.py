@@ -25,6 +25,7 @@ from archinfer.fitting.validation import Validation
 from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.infer import infer
+from archinfer.physics.terms import TERMS
 from archinfer.report import plots
 from archinfer.report.chart import (
     CIVIDIS,
@@ -270,6 +271,7 @@ def test_several_models_share_one_panel(rows: list[Row]) -> None:
 
 
 def test_styles_are_told_apart_in_grey_print() -> None:
+    assert tuple(TERM_STYLES) == TERMS
     assert len(set(TERM_STYLES.values())) == len(TERM_STYLES)
     assert len({hatch for _, hatch in TERM_STYLES.values()}) == len(TERM_STYLES)
     channels = [[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in CIVIDIS]

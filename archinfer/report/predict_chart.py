@@ -24,6 +24,7 @@ TERM_STYLES = {
     "head": ("yellow", "-"),
     "queue": ("grey", "+"),
     "draft": ("ink", "o"),
+    "prompts": ("red", "*"),
 }
 """Colour and hatch of each term of the time, the same in every picture."""
 
