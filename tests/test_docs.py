@@ -111,3 +111,11 @@ def test_pictures_are_there_and_shown() -> None:
     drawn = set((ROOT / "docs" / "images").iterdir())
     assert shown == drawn
     assert {p.name for p in drawn} - {"calibrate.png"} == set(render.PICTURES)
+
+
+def test_actions_are_pinned_by_hash() -> None:
+    """In the workflow that runs here and in those that readers copy."""
+    pages = [*ROOT.glob(".github/workflows/*.yml"), ROOT / "README.md", *ROOT.glob("docs/*.md")]
+    used = [u for page in pages for u in re.findall(r"uses: (\S+@.*)", page.read_text())]
+    assert len(used) > 6
+    assert all(re.fullmatch(r"\S+@[0-9a-f]{40} # v[\d.]+", u) for u in used), used
