@@ -61,7 +61,12 @@ def within(below: np.ndarray, at: np.ndarray, mass: float) -> np.ndarray:
 
 
 def run(
-    hardware: str, nodes: tuple[int, int] | None, draws: int, seed: int, samples: int
+    hardware: str,
+    nodes: tuple[int, int] | None,
+    draws: int,
+    seed: int,
+    samples: int,
+    target_ess: float | None = None,
 ) -> dict[str, object]:
     """Coverage over `draws` simulated speeds; nodes None: each draw's own."""
     profile = Hardware.load(hardware)
@@ -75,7 +80,7 @@ def run(
     impossible = 0
     started = time.perf_counter()
     for i, one in enumerate(simulated.questions):
-        posterior = infer(one, samples, seed=seed + i)
+        posterior = infer(one, samples, seed + i, target_ess=target_ess)
         ess[i] = posterior.ess
         if not posterior.possible:
             impossible += 1
@@ -121,6 +126,9 @@ def main() -> int:
     parser.add_argument("--nodes", help="known, 8 or 1:128 (default: known on wafers, else 8)")
     parser.add_argument("--draws", type=int, default=500)
     parser.add_argument("--samples", type=int, default=16_384)
+    parser.add_argument(
+        "--ess", type=float, help="draws that count; fewer widen nothing, and cost less"
+    )
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     spatial = Hardware.load(args.hardware).spatial
@@ -131,7 +139,7 @@ def main() -> int:
         nodes = int(low), int(high or low)
     elif not spatial:
         parser.error("known nodes are those of wafers: give a number or a range")
-    result = run(args.hardware, nodes, args.draws, args.seed, args.samples)
+    result = run(args.hardware, nodes, args.draws, args.seed, args.samples, args.ess)
     print(json.dumps(result, indent=2))
     worst = max(
         abs(value - nominal)

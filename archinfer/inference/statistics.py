@@ -126,15 +126,29 @@ def quantiles(values: FloatArray, weights: FloatArray, at: tuple[float, ...]) ->
 def settled(values: FloatArray, weights: FloatArray, at: tuple[float, ...]) -> FloatArray:
     """The same to the digits that other draws would give as well.
 
-    Rounded to the least of 1, 2 and 5 times a power of ten that is at least twice the standard
-    error of each (half the difference of the quantiles that lie sqrt(p (1 - p) / n) beside p;
-    Woodruff, "Confidence intervals for medians", JASA 47, 1952), at most three digits.
+    Rounded to the least of 1, 2 and 5 times a power of ten that is at least three times the
+    standard error of each (half the difference of the quantiles that lie one standard error of the
+    probability beside p; Woodruff, "Confidence intervals for medians", JASA 47, 1952), at most
+    three digits.
     """
-    level = np.asarray(at)
-    beside = np.sqrt(level * (1.0 - level) / _size(weights))
-    asked = np.clip(np.concatenate([level - beside, level, level + beside]), 0.0, 1.0)
+    beside = _probability_errors(values, weights, quantiles(values, weights, at), at)
+    asked = np.clip(np.concatenate([at - beside, at, at + beside]), 0.0, 1.0)
     low, middle, high = quantiles(values, weights, tuple(asked)).reshape(3, -1)
-    return np.array([_rounded(*found) for found in zip(middle, high - low, strict=True)])
+    return np.array([_rounded(*found) for found in zip(middle, 1.5 * (high - low), strict=True)])
+
+
+def _probability_errors(
+    values: FloatArray, weights: FloatArray, ends: FloatArray, at: tuple[float, ...]
+) -> FloatArray:
+    """Standard errors of the probability below each end, shape (len(at),).
+
+    sqrt(sum w^2 (below - p)^2): draws of a tail may weigh more than most, so its error is not that
+    of the effective size of all.
+    """
+    squares = weights * weights
+    below = np.array([squares[values < end].sum() for end in ends])
+    level = np.asarray(at)
+    return np.sqrt(below * (1.0 - level) ** 2 + (squares.sum() - below) * level**2)
 
 
 def _rounded(value: float, unit: float) -> float:

@@ -169,7 +169,7 @@ def likeliest_text(posterior: Posterior) -> str:
         f"Most likely, as one architecture: {compact(one.total_params, 2)} parameters, {kind}, "
         f"{counted(one.layers, 'layer')} {compact(one.hidden_size, 2)} wide, {one.attention}, on "
         f"{counted(one.nodes, node)} in {one.weights}; {one.accepted_tokens:.2g} accepted tokens a "
-        f"pass, {counted(one.concurrency, 'user')} of {compact(one.held_context_tokens, 2)} tokens."
+        f"pass, {counted(one.concurrency, 'user')} of {compact(one.held_context_tokens, 1)} tokens."
     )
 
 
@@ -180,19 +180,20 @@ def taken(posterior: Posterior) -> Iterator[tuple[str, str]]:
         low, middle, high = map(compact, three)
         return low if low == high else f"{low} < {middle} < {high}"
 
-    question, gained = posterior.question, posterior.quantiles("accepted_tokens")[::2]
+    question = posterior.question
     source = "as given" if question.speculation[0] == question.speculation[1] else "a range"
     if posterior.law is not None:
         source = "the profile's law of speculation, net of drafting"
-    yield "accepted tokens a pass", f"{ends(*gained)} ({source})"
+    sources = {"accepted tokens a pass": f" ({source})"}
     for name, levels in (
+        ("accepted tokens a pass", posterior.accepted_tokens),
         ("users at once", posterior.users),
         ("tokens of context each", posterior.held_context_tokens),
         ("active without embedding and head", posterior.active_in_layers),
         ("vocabulary", posterior.vocabulary),
     ):
         assert levels is not None
-        yield name, ends(levels.p05, levels.p50, levels.p95)
+        yield name, ends(levels.p05, levels.p50, levels.p95) + sources.get(name, "")
     tied = posterior.tied_probability
     for name, shares in (
         ("weights", posterior.weights_probability),
