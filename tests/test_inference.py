@@ -290,7 +290,7 @@ class TestAnswer:
         for q in ("total_params", "active_params"):
             for level in ("p05", "p50", "p95"):
                 x, y = (getattr(p.marginals[q], level) for p in (first, other))
-                assert x == pytest.approx(y, rel=0.09)  # a step of two digits at 1.1T
+                assert x == pytest.approx(y, rel=0.1)  # 550B and 600B are one step apart
                 assert x == float(f"{x:.3g}")
 
     def test_json_has_the_stable_keys_and_enough_draws(self) -> None:

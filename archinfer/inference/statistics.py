@@ -148,7 +148,7 @@ def _probability_errors(
     squares = weights * weights
     below = np.array([squares[values < end].sum() for end in ends])
     level = np.asarray(at)
-    return np.sqrt(below * (1.0 - level) ** 2 + (squares.sum() - below) * level**2)
+    return np.asarray(np.sqrt(below * (1.0 - level) ** 2 + (squares.sum() - below) * level**2))
 
 
 def _rounded(value: float, unit: float) -> float:
