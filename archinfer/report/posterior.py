@@ -176,15 +176,14 @@ def likeliest_text(posterior: Posterior) -> str:
 def taken(posterior: Posterior) -> Iterator[tuple[str, str]]:
     """What is taken of all that nobody has stated: names with ranges or probabilities."""
 
-    def ends(*three: float) -> str:
-        low, middle, high = map(compact, three)
+    def ends(of: Levels) -> str:
+        low, middle, high = map(compact, (of.p05, of.p50, of.p95))
         return low if low == high else f"{low} < {middle} < {high}"
 
     question = posterior.question
     source = "as given" if question.speculation[0] == question.speculation[1] else "a range"
     if posterior.law is not None:
         source = "the profile's law of speculation, net of drafting"
-    sources = {"accepted tokens a pass": f" ({source})"}
     for name, levels in (
         ("accepted tokens a pass", posterior.accepted_tokens),
         ("users at once", posterior.users),
@@ -193,7 +192,8 @@ def taken(posterior: Posterior) -> Iterator[tuple[str, str]]:
         ("vocabulary", posterior.vocabulary),
     ):
         assert levels is not None
-        yield name, ends(levels.p05, levels.p50, levels.p95) + sources.get(name, "")
+        said = f" ({source})" if name.startswith("accepted") else ""
+        yield name, ends(levels) + said
     tied = posterior.tied_probability
     for name, shares in (
         ("weights", posterior.weights_probability),
