@@ -7,9 +7,7 @@ be added, so a reader must ignore keys that it does not know.
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,27 +61,7 @@ def _hardware_file() -> dict[str, Any]:
 
 
 def _file_schema(model: type[BaseModel]) -> dict[str, Any]:
-    schema = model.model_json_schema()
-    short = _short_names(schema["$defs"])
-    text = json.dumps(_strict(schema))
-    for name in sorted(short, key=len, reverse=True):
-        text = text.replace(f'"#/$defs/{name}"', f'"#/$defs/{short[name]}"')
-    found: dict[str, Any] = json.loads(text)
-    found["$defs"] = {short[name]: value for name, value in found["$defs"].items()}
-    return found
-
-
-def _short_names(names: Iterable[str]) -> dict[str, str]:
-    """Pydantic names a generic model by its arguments; a number is enough to tell them apart."""
-    short: dict[str, str] = {}
-    for name in names:
-        generic = re.match(r"(?:\w+__)?([A-Z][a-z]+)_(?:Annotated|dict)", name)
-        if generic is None:
-            short[name] = name
-        else:
-            count = sum(s.startswith(generic[1]) for s in short.values())
-            short[name] = f"{generic[1]}{count + 1}"
-    return short
+    return _strict(model.model_json_schema())
 
 
 def _strict(schema: dict[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,10 @@ source are required, because a figure without a source is of no use to anybody.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field, GetCoreSchemaHandler, create_model
 
 from archinfer.asking import ACCEPTED_MOST
 from archinfer.hardware.calibrated import Calibration, LogSd, Prefill
@@ -21,24 +22,39 @@ GroupSize = Annotated[int, Field(ge=1)]
 
 
 Chance = Annotated[float, Field(gt=0, lt=1, strict=False)]
-Value = TypeVar("Value")
 
 
-def _read(name: str) -> Read:
-    """Text with a unit, read into SI units as the table has it."""
-    key = KEYS.get(name) or TABLES[name]
-    return Read(name, key.read, quantity_schema(key.dimension))
+@dataclass(frozen=True)
+class _Of:
+    """Annotation of a figure: its value is text with a unit, read as the table has `key`."""
+
+    key: str
+    table: bool = False
+    """of several sizes of groups, each with a value"""
+
+    def __get_pydantic_core_schema__(self, figure: Any, handler: GetCoreSchemaHandler) -> Any:
+        key = KEYS.get(self.key) or TABLES[self.key]
+        value: Any = Annotated[float, Read(self.key, key.read, quantity_schema(key.dimension))]
+        if self.table:
+            value = Annotated[dict[GroupSize, value], Field(min_length=1)]
+        # One class serves all figures: a class for each takes longer than reading a profile.
+        found: Any = dict(handler.resolve_ref_schema(handler(figure)))
+        del found["ref"]
+        fields: Any = found["schema"]["fields"]
+        given: Any = fields["value"]["schema"] | {"schema": handler.generate_schema(value)}
+        fields = fields | {"value": fields["value"] | {"schema": given}}
+        return found | {"schema": found["schema"] | {"fields": fields}}
 
 
-class Exact(StrictModel, Generic[Value]):
+class Exact(StrictModel):
     """A figure that counts as exact."""
 
-    value: Value
+    value: Any
     source: Text = Field(description="where it comes from; begins with 'estimate' if nowhere")
     note: Text | None = None
 
 
-class Uncertain(Exact[Value], Generic[Value]):
+class Uncertain(Exact):
     """A figure that may be uncertain."""
 
     log_sd: LogSd = Field(
@@ -64,8 +80,7 @@ def _section(section: str, text: str, last: bool = False, **others: Any) -> Any:
         before, _, plain = key.rpartition(".")
         if key == "power" or before != prefix:
             continue
-        number: Any = Annotated[float, _read(key)]
-        kind: Any = Uncertain[number] if figure.uncertain else Exact[number]
+        kind: Any = Annotated[Uncertain if figure.uncertain else Exact, _Of(key)]
         if figure.optional:
             optional[plain] = (kind | None, None)
         else:
@@ -85,8 +100,7 @@ if TYPE_CHECKING:
     Energy = StrictModel
     Constants = StrictModel
 else:
-    _PEAKS = dict[NumberFormat, Exact[Annotated[float, _read("compute.peak")]]]
-    _TIMES = Annotated[dict[GroupSize, Annotated[float, _read(SYNC)]], Field(min_length=1)]
+    _PEAKS = dict[NumberFormat, Annotated[Exact, _Of("compute.peak")]]
     Memory = _section("memory", "Memory of one node.")
     Compute = _section(
         "compute",
@@ -101,7 +115,7 @@ else:
         "scale_up",
         "The nodes that share a fast network: how many, how fast, and the time of an all-reduce.",
         last=True,
-        sync_latency=(Exact[_TIMES], ...),
+        sync_latency=(Annotated[Exact, _Of(SYNC, table=True)], ...),
     )
     Price = _section("price", "What one node costs.")
     Energy = _section("energy", "What one node draws: idle, and by what it does.")
@@ -134,7 +148,7 @@ class Speculation(StrictModel):
 
     acceptance: Chance = Field(description="chance that a drafted token is accepted")
     acceptance_logit_sd: LogSd = Field(description="standard deviation of its log-odds")
-    draft_time: Uncertain[Annotated[float, _read("fixed_time_per_token")]]
+    draft_time: Annotated[Uncertain, _Of("fixed_time_per_token")]
     probability: Chance = Field(
         description="chance that a speed without a word on it was reached with speculation"
     )
@@ -179,7 +193,7 @@ class Profile(StrictModel):
     fabric: Fabric | None = None
     link: Link | None = Field(default=None, description="left out: a machine that stands alone")
     scale_up: ScaleUp | None = None
-    power: Exact[Annotated[float, _read("power")]] | None = None
+    power: Annotated[Exact, _Of("power")] | None = None
     price: Price | None = None
     energy: Energy | None = None
     constants: Constants
@@ -233,7 +247,7 @@ def _figures(group: BaseModel, prefix: str) -> Iterator[Figure]:
             yield _one(f"{prefix}{name}", found)
 
 
-def _one(key: str, found: Exact[Any] | Accepted) -> Figure:
+def _one(key: str, found: Exact | Accepted) -> Figure:
     note = found.note or ""
     if isinstance(found, Accepted):
         return Figure(key, ((found.low, found.high),), "number", found.source, note=note)
