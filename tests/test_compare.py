@@ -14,7 +14,7 @@ from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
 from archinfer.models.catalogue import load
 from archinfer.physics.deployment import Deployment
-from archinfer.report.sources import beyond
+from archinfer.report.warned import beyond
 from archinfer.solver.question import nodes_unknown
 from archinfer.words import compact
 from tests.cli import run

@@ -21,7 +21,7 @@ from archinfer.models.layers import Attention, DenseMLP, LayerBlock, Mamba2, MoE
 from archinfer.models.solver_family import FamilyRules
 from archinfer.physics.deployment import Deployment
 from archinfer.solver.answer import answer
-from archinfer.solver.designs import build, evaluate
+from archinfer.solver.designs import build, fastest
 from archinfer.solver.emit import MARK, config_of, emit
 from archinfer.solver.question import Question
 from tests.cli import call
@@ -48,7 +48,7 @@ def test_counts_and_speed_come_back_exactly(
     made = build(total, total / sparsity, layers, question)
     if made is None:
         return
-    design = evaluate(made, question, weights)[0]
+    design = fastest(made, question, weights)
     back = from_config(json.loads(json.dumps(config_of(made, weights))))
     assert back.parameters() == made.parameters()
     assert back.blocks == made.blocks

@@ -23,7 +23,7 @@ from archinfer.checks.run import check as run
 from archinfer.fitting.extent import extent
 from archinfer.fitting.observations import Observation
 from archinfer.fitting.validation import predict_rows
-from archinfer.report.sources import beyond
+from archinfer.report.warned import beyond
 
 PAIRS = random.Random(7).sample(
     [(model, machine) for model in catalogue.names() for machine in Hardware.names()], 16

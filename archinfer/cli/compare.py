@@ -70,7 +70,7 @@ def compare(
 def _warnings(wanted: Sequence[Model], entries: Sequence[Entry]) -> Iterator[str]:
     """What was assumed of the models, and what their mappings leave idle."""
     from archinfer.models.architecture import Architecture
-    from archinfer.report.sources import uneven_groups, unfilled_stages
+    from archinfer.report.warned import uneven_groups, unfilled_stages
 
     known = {model.name: model for model in wanted if isinstance(model, Architecture)}
     for name, model in known.items():

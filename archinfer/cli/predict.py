@@ -106,7 +106,7 @@ def _known(name: str, profile: Hardware, deployment: Deployment) -> Row:
     from archinfer.forward.predict import predict as predicted
     from archinfer.models.named import read_model
     from archinfer.report import predict_model as told
-    from archinfer.report.sources import beyond, uneven_groups, unfilled_stages
+    from archinfer.report.warned import beyond, uneven_groups, unfilled_stages
 
     architecture, record = read_model(name)
     result = predicted(architecture, profile, deployment)
@@ -124,7 +124,7 @@ def _totals(asked: dict[str, Any], profile: Hardware, deployment: Deployment) ->
     from archinfer.api.serving import predict_totals
     from archinfer.api.solving import family_rules
     from archinfer.report import predict_model as told
-    from archinfer.report.sources import beyond, unfilled_stages
+    from archinfer.report.warned import beyond, unfilled_stages
 
     found = predict_totals(asked, profile, deployment)
     known, rules = len(found.predictions) == 1, told.family_text(family_rules(asked))

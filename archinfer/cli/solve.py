@@ -33,20 +33,21 @@ def solve(
     from archinfer.api.solving import solve as solve_question
     from archinfer.report.architectures import csv_rows
     from archinfer.report.solve import chart, document
-    from archinfer.report.sources import uneven_groups
 
     found = solve_question(**asked)
     question = found.question
-    placed = [(d.architecture, float(d.mapping.heads_split)) for d in found.architectures]
-    # Where the tool chose the group, it may choose the heads to go with it.
-    for message in uneven_groups(placed) if question.layout is not None else ():
-        warn(message)
-    deepest = found.ranges["layers"].high.value if found.feasible else 0.0
-    if question.layout is not None and found.feasible and deepest < question.layout.stages:
-        warn(
-            f"{question.layout.text} has more stages than the {deepest:.0f} layers of the deepest "
-            "model that fits: the rest stays empty"
-        )
+    if (layout := question.layout) is not None:
+        from archinfer.report.warned import uneven_groups
+
+        # Where the tool chose the group, it may choose the heads to go with it.
+        placed = [(d.architecture, float(d.mapping.heads_split)) for d in found.architectures]
+        for message in uneven_groups(placed):
+            warn(message)
+        if found.feasible and (deepest := found.ranges["layers"].high.value) < layout.stages:
+            warn(
+                f"{layout.text} has more stages than the {deepest:.0f} layers of the deepest model "
+                "that fits: the rest stays empty"
+            )
     if emit is not None:
         from archinfer.solver.emit import emit as write
 

@@ -18,7 +18,7 @@ from archinfer import phrases
 from archinfer.forward.room import Room, room
 from archinfer.hardware.figures import Figure
 from archinfer.hardware.profile import Hardware
-from archinfer.models.described import Component
+from archinfer.models.layers.pieces import Component
 from archinfer.models.shape import ModelShape, Number
 from archinfer.physics.decode import Z90, decode_time
 from archinfer.physics.deployment import Deployment

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any
 
 from archinfer.models import catalogue
 from archinfer.models.architecture import Architecture
 from archinfer.models.catalogue import Entry
 from archinfer.models.formats import kv_format
-from archinfer.models.layers.pieces import COMPONENTS
-from archinfer.record import As, Record
-
-Component: TypeAlias = Annotated[str, As(Literal[COMPONENTS])]
+from archinfer.models.layers.pieces import Component
+from archinfer.record import Record
 
 CONVENTIONS = {
     "total": "language model: embedding and head (once if tied) and all layers; no vision tower, "

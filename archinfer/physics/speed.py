@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.polynomial.hermite_e import hermegauss
 
 from archinfer import special
 from archinfer.hardware.figures import (
@@ -107,10 +106,6 @@ _USUAL = SoftwareFactor(USUAL_SOFTWARE, 1.0, 0.0)
 
 LEVELS = (0.05, 0.5, 0.95)
 
-_ACCEPTANCE, _ACCEPTANCE_WEIGHTS = hermegauss(7)
-_DRAFT, _DRAFT_WEIGHTS = hermegauss(3)
-"""Gauss-Hermite points of a standard normal: log-odds of acceptance, logarithm of draft time."""
-
 _HALVINGS = 40
 """Of the range in which a quantile lies; its 12 standard deviations are then exact to 1e-11."""
 
@@ -196,9 +191,12 @@ def _drafted(
         # The cost model's own price of a draft gives way to that of the law.
         verify.append(np.asarray(time.total - time.draft, dtype=float))
     verify_s = np.stack(np.broadcast_arrays(*verify), axis=-1)[..., None, None, :]
-    acceptance, draft_s = law.acceptances(_ACCEPTANCE), law.draft_times_s(_DRAFT)
+    # Gauss-Hermite points of standard normals: log-odds of acceptance, logarithm of draft time. The
+    # polynomials are imported when they are used.
+    (logit, by_logit), (log, by_log) = map(np.polynomial.hermite_e.hermegauss, (7, 3))
+    acceptance, draft_s = law.acceptances(logit), law.draft_times_s(log)
     each, _ = best_of_drafts(verify_s, acceptance[:, None, None], draft_s[:, None])
-    weights = np.outer(_ACCEPTANCE_WEIGHTS, _DRAFT_WEIGHTS).ravel()
+    weights = np.outer(by_logit, by_log).ravel()
     return -np.log(each.reshape(*each.shape[:-2], weights.size)), weights / weights.sum()
 
 

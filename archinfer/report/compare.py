@@ -10,7 +10,7 @@ from archinfer.forward.deployments import Pareto
 from archinfer.report import document as doc
 from archinfer.report.pareto import answer, best, pareto_chart
 from archinfer.report.predict_model import FEW, assumed
-from archinfer.report.sources import beyond
+from archinfer.report.warned import beyond
 from archinfer.words import compact, counted, figure, listed, load, percent, span, speed, speeds
 
 COLUMNS = (

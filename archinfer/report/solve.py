@@ -189,12 +189,16 @@ def _feasible(answer: Answer) -> Iterator[doc.Block]:
     pictures = doc.Pictures(lambda: (sizes_panel(answer), nodes_panel(answer)), "region")
     yield doc.Section("Pictures", [pictures], doc.PAGE)
     yield doc.Section("Architectures that would work", list(architectures(answer)))
+    yield doc.Later(lambda: _explained(answer), PLUS)
+    yield doc.Paragraph(MORE, where=doc.SCREEN)
+
+
+def _explained(answer: Answer) -> Iterator[doc.Block]:
     if answer.sensitivity:
         yield doc.Section("What the speed reads", list(_reads(answer)), folded=True)
     yield _map(answer)
     yield from one_pass(answer)
     yield from _constraints(answer)
-    yield doc.Paragraph(MORE, where=doc.SCREEN)
 
 
 def _taught(answer: Answer) -> Iterator[doc.Block]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
+from archinfer.arrays import distinct
 from archinfer.asking import Range
 from archinfer.models.shape import FloatArray
 from archinfer.phrases import NOTES
@@ -314,7 +315,7 @@ def _nodes(region: Region) -> Interval:
     if needed <= asked_low:
         return Interval(Bound(float(asked_low), asked), high)
     fewer = question.with_(nodes=(1, needed - 1))
-    depths = np.unique(region.slices.layers[region.slices.nodes == needed])
+    depths = distinct(region.slices.layers[region.slices.nodes == needed])
     return Interval(Bound(float(needed), _blocking(fewer, depths)), high)
 
 

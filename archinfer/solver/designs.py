@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from archinfer.arrays import distinct
 from archinfer.errors import InputError
 from archinfer.models.architecture import Architecture
 from archinfer.models.formats import weight_format
@@ -175,20 +176,9 @@ def _layers(
         return None
 
 
-def evaluate(
-    architecture: Architecture,
-    question: Question,
-    weights: str,
-    outside_bits: float | None = None,
-) -> list[Design]:
-    """The architecture on every mapping of the question's nodes, fastest feasible one first.
-
-    Args:
-        architecture: the model.
-        question: hardware, nodes and everything asked.
-        weights: weight format.
-        outside_bits: bits of embedding and head; None: those of the format.
-    """
+def fastest(architecture: Architecture, question: Question, weights: str) -> Design:
+    """The architecture in a weight format on the fastest mapping of the question's nodes on which
+    every constraint holds; on the fastest of all where none is."""
     count, form = architecture.parameters(), weight_format(weights)
     depth, mapping = placements(
         question, np.array([float(architecture.layers)]), architecture.heads, bool(architecture.moe)
@@ -200,37 +190,35 @@ def evaluate(
         float(count.active),
         depth,
         mapping,
-        question.traffic(form.bits, form.weights_only, outside_bits),
+        question.traffic(form.bits, form.weights_only),
         architecture.shape_in(weights),
     )
     slack = {k: np.broadcast_to(v, (n,)) for k, v in slacks(candidate).items()}
     time, speeds = candidate.time, candidate.speed(question.speculation)
     worst = np.min(np.stack(list(slack.values())), axis=0)
+    best = int(np.lexsort((np.broadcast_to(time.total, (n,)), worst < 0.0))[0])
 
-    def at(value: Any, i: int) -> float:
-        return float(np.broadcast_to(value, (n,))[i])
+    def at(value: Any) -> float:
+        return float(np.broadcast_to(value, (n,))[best])
 
-    return [
-        Design(
-            architecture=architecture,
-            weights=weights,
-            nodes_available=question.nodes[1],
-            mapping=mapping.one(i),
-            nodes=int(at(candidate.nodes, i)),
-            total_params=float(count.total),
-            active_params=float(count.active),
-            speed=Quantiles(*(at(v, i) for v in speeds)),
-            accepted_needed=at(candidate.accepted_needed, i),
-            time_s={term: at(getattr(time, term), i) for term in (*TERMS, "total")},
-            memory_bytes=at(candidate.memory.total, i),
-            memory_fraction=at(candidate.memory_fraction, i) if "capacity" in slack else np.nan,
-            power_at_load_w=at(candidate.power_w, i),
-            dollars_per_million_output_tokens=at(candidate.token_dollars, i),
-            region_side=at(time.side, i),
-            slack={k: at(v, i) for k, v in slack.items()},
-        )
-        for i in np.lexsort((np.broadcast_to(time.total, (n,)), worst < 0.0))
-    ]
+    return Design(
+        architecture=architecture,
+        weights=weights,
+        nodes_available=question.nodes[1],
+        mapping=mapping.one(best),
+        nodes=int(at(candidate.nodes)),
+        total_params=float(count.total),
+        active_params=float(count.active),
+        speed=Quantiles(*map(at, speeds)),
+        accepted_needed=at(candidate.accepted_needed),
+        time_s={term: at(getattr(time, term)) for term in (*TERMS, "total")},
+        memory_bytes=at(candidate.memory.total),
+        memory_fraction=at(candidate.memory_fraction) if "capacity" in slack else np.nan,
+        power_at_load_w=at(candidate.power_w),
+        dollars_per_million_output_tokens=at(candidate.token_dollars),
+        region_side=at(time.side),
+        slack={k: at(v) for k, v in slack.items()},
+    )
 
 
 def rounded(question: Question) -> tuple[Question, tuple[str, ...]]:
@@ -295,7 +283,7 @@ def _targets(region: Region) -> list[tuple[int, tuple[float, float]]]:
         mine = mixed if len(mixed) else mine
         largest = int(mine[np.argmax(region.total_high[mine])])
         widest = int(mine[np.argmax(region.active_high[mine])])
-        depths = np.unique(slices.layers[mine])
+        depths = distinct(slices.layers[mine])
         middle = []
         for q in (0.35, 0.7):
             depth = depths[int(q * (len(depths) - 1))]
@@ -328,7 +316,7 @@ def _near(region: Region, slot: int, spread: tuple[float, float]) -> Design | No
         made = build(total, float(x), layers, question, shared)
         if made is None:
             continue
-        best = evaluate(made, question, weights)[0]
+        best = fastest(made, question, weights)
         if best.feasible:
             return best
     return None

@@ -125,15 +125,10 @@ class Question:
         """Bits of one number in the KV cache."""
         return kv_format(self.kv).bits
 
-    def traffic(
-        self,
-        weight_bits: Number,
-        weights_only: bool | NDArray[np.bool_],
-        outside_bits: Number | None = None,
-    ) -> Traffic:
+    def traffic(self, weight_bits: Number, weights_only: bool | NDArray[np.bool_]) -> Traffic:
         """What is asked of a pass with such weights; arguments as of `Traffic`."""
         return Traffic(
-            self.context_tokens, self.concurrency, weight_bits, outside_bits, self.kv_bits,
+            self.context_tokens, self.concurrency, weight_bits, None, self.kv_bits,
             weights_only=weights_only, prompt_tokens=self.prompt_tokens,
             output_tokens=self.output_tokens,
         )  # fmt: skip

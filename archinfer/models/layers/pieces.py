@@ -6,16 +6,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cache
 from math import inf
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from archinfer.errors import InputError
 from archinfer.models.shape import Cache
+from archinfer.record import As
 
 COMPONENTS = (
     "embedding", "attention", "indexer", "ssm", "dense_mlp", "experts", "shared", "latent",
     "router", "norm", "hyper", "ngram_table", "ngram_projection", "other", "lm_head",
 )  # fmt: skip
 """Every component a count is broken into, in the order of printing."""
+
+Component: TypeAlias = Annotated[str, As(Literal[COMPONENTS])]
 
 OUTSIDE_COMPONENTS = frozenset({"embedding", "lm_head", "ngram_table"})
 """Tables that usually stay at 16 bits when the layers are stored in fewer."""
