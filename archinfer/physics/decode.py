@@ -55,14 +55,14 @@ def log_sd(hardware: Hardware, time: TokenTime | PromptTime) -> Number:
     scales with each constant and Sigma the covariance of the constants' logarithms.
     """
     names, _, covariance = hardware.constants()
-    total = time.total
+    total, rows = time.total, covariance.tolist()
     shares = [time.scaling.get(name) for name in names]
     variance: Number = 0.0
     for i, left in enumerate(shares):
         # Half of the row of the symmetric covariance up to its diagonal, which counts half.
         half: Number = 0.0
         for j, right in enumerate(shares[: i + 1]):
-            if left is not None and right is not None and covariance[i, j] != 0.0:
-                half = half + (covariance[i, j] if j < i else 0.5 * covariance[i, i]) * right
+            if left is not None and right is not None and rows[i][j] != 0.0:
+                half = half + (rows[i][j] if j < i else 0.5 * rows[i][i]) * right
         variance = variance if left is None else variance + half * left
     return np.sqrt(hardware.model_error_log_sd**2 + 2.0 * variance / (total * total))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -87,14 +89,23 @@ def _native(
     By bits: 16 and more run at the 16-bit peak, 8 at fp8, fewer at fp4. Where the hardware has no
     such peak, and of formats that hold weights only, they are widened to 16 bits.
     """
-    bits = np.asarray(weight_bits, dtype=float)
-    has = dict(hardware.peaks_flops)
-    wide = hardware.peak_flops("bf16")
+    one = isinstance(weight_bits, float | int) and isinstance(weights_only, bool)
+    of: Callable[..., tuple[FloatArray, FloatArray]] = _native_of_one if one else _native_of
+    return of(hardware.peaks_flops, hardware.peak_flops("bf16"), weight_bits, weights_only)
+
+
+def _native_of(
+    peaks_flops: Iterable[tuple[str, float]], wide: float, bits: Number, weights_only: Flags
+) -> tuple[FloatArray, FloatArray]:
+    bits, has = np.asarray(bits, dtype=float), dict(peaks_flops)
     eight, four = has.get("fp8", wide), has.get("fp4", wide)
     peak = np.where((bits >= 15.0) | weights_only, wide, np.where(bits >= 7.0, eight, four))
     narrow = np.where(bits >= 7.0, "fp8" not in has, "fp4" not in has) | weights_only
     packed = np.where(bits >= 15.0, False, narrow)
     return peak, packed.astype(float)
+
+
+_native_of_one = lru_cache(_native_of)
 
 
 def peak_flops_for(

@@ -174,23 +174,28 @@ def _ways(
     sd = np.broadcast_to(np.asarray(spread)[..., None], centre.shape)
     if law is None:
         return centre, sd, np.ones(1)
-    used, weights = _drafted(hardware, workload, mapping, law)
+    used, weights = _drafted(hardware, workload, mapping, law, total)
     drafting = np.broadcast_to(np.hypot(sd, law.spread_log_sd), used.shape)
     chance = np.concatenate([[1.0 - law.probability], law.probability * weights])
     return np.concatenate([centre, used], -1), np.concatenate([sd, drafting], -1), chance
 
 
 def _drafted(
-    hardware: Hardware, workload: Workload, mapping: Placement, law: SpeculationLaw
+    hardware: Hardware,
+    workload: Workload,
+    mapping: Placement,
+    law: SpeculationLaw,
+    total_s: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Logarithm of tokens/s with speculation, a last axis of points, and the weight of each."""
-    verify = []
-    for drafts in DRAFTS:
-        drafting = replace(workload.traffic, draft_tokens=drafts)
-        time = decode_time(hardware, replace(workload, traffic=drafting), mapping)
-        # The cost model's own price of a draft gives way to that of the law.
-        verify.append(np.asarray(time.total - time.draft, dtype=float))
-    verify_s = np.stack(np.broadcast_arrays(*verify), axis=-1)[..., None, None, :]
+    """Logarithm of tokens/s with speculation, a last axis of points, and the weight of each;
+    `total_s` are seconds of a pass, one each."""
+    # Along a first axis: whatever else is an array has its axes behind it.
+    drafts = DRAFTS.reshape(-1, *(1,) * np.ndim(total_s))
+    traffic = replace(workload.traffic, draft_tokens=drafts)
+    time = decode_time(hardware, replace(workload, traffic=traffic), mapping)
+    # The cost model's own price of a draft gives way to that of the law.
+    verify_s = np.broadcast_to(time.total - time.draft, (len(DRAFTS), *np.shape(total_s)))
+    verify_s = np.moveaxis(verify_s, 0, -1)[..., None, None, :]
     # Gauss-Hermite points of standard normals: log-odds of acceptance, logarithm of draft time. The
     # polynomials are imported when they are used.
     (logit, by_logit), (log, by_log) = map(np.polynomial.hermite_e.hermegauss, (7, 3))
