@@ -12,12 +12,13 @@ from archinfer.errors import InputError
 from archinfer.hardware.speculation_law import SpeculationLaw
 from archinfer.inference.batch import Batch
 from archinfer.inference.building import generative_model
-from archinfer.inference.evidence import Evidence
+from archinfer.inference.evidence import Evidence, Piece
 from archinfer.inference.generative import GenerativeModel
 from archinfer.inference.importance import Index
 from archinfer.inference.nuisances import IDLE_LOG_MEAN, IDLE_MOST, NODES_CAP
-from archinfer.inference.observing import simulated
+from archinfer.inference.observing import noise, predict
 from archinfer.inference.prior import CATALOGUE_PRIOR, ShapePrior
+from archinfer.inference.scene import Scene
 from archinfer.inference.statistics import DEGREES
 from archinfer.models.shape import FloatArray
 from archinfer.solver.question import Question
@@ -106,6 +107,18 @@ def _drawn(
     return batch.take(np.flatnonzero(kept)), nodes[kept], seen[kept]
 
 
+def _values(scene: Scene, pieces: list[Piece], rng: np.random.Generator) -> FloatArray:
+    """Values of pieces as each draw would show them, with all their noise, shape (n, p)."""
+    found = predict(scene, pieces)
+    at = noise(scene.hardware, pieces, found)
+    count, many = found.centre.shape
+    normal = rng.standard_normal((count, many))
+    # Normals over the root of a chi-square are Student's t, one chi-square for all of a draw.
+    wide = np.sqrt(DEGREES / rng.chisquare(DEGREES, count))
+    added = np.einsum("npq,nq->np", np.linalg.cholesky(at.scale), normal) * wide[:, None]
+    return np.asarray(np.exp(found.centre + added))
+
+
 def _seen(
     model: GenerativeModel,
     z: FloatArray,
@@ -121,5 +134,5 @@ def _seen(
         places = np.flatnonzero([other == name for other in names])
         for index, scene in model.scenes(z[at], cell[at], name):
             pieces = [model.pieces[i] for i in places]
-            found[np.ix_(at[index], places)] = simulated(scene, pieces, rng)
+            found[np.ix_(at[index], places)] = _values(scene, pieces, rng)
     return found

@@ -35,13 +35,8 @@ from archinfer.models.shape import FloatArray, Number
 from archinfer.phrases import LACKS
 from archinfer.physics.decode import decode_time
 from archinfer.physics.economy import node_power_w
-from archinfer.physics.prefill import (
-    FIRST_TOKEN_LOG_SD,
-    time_to_first_token,
-)
-from archinfer.physics.prefill import (
-    known as prompts_known,
-)
+from archinfer.physics.prefill import FIRST_TOKEN_LOG_SD, time_to_first_token
+from archinfer.physics.prefill import known as prompts_known
 from archinfer.physics.speculation import tokens_per_pass
 from archinfer.physics.terms import TokenTime
 from archinfer.physics.workload import Workload
@@ -286,18 +281,6 @@ def noise(hardware: Hardware, pieces: Sequence[Piece], found: Predicted) -> Nois
     scale = scale + half * np.diag(spreads**2 + np.where(best, ANNOUNCED**2, 0.0) + 1e-10)
     bound = tuple({"at most": 1, "at least": -1}.get(p.stated, 0) for p in pieces)
     return Noise(scale, values - found.centre, bound)
-
-
-def simulated(scene: Scene, pieces: Sequence[Piece], rng: np.random.Generator) -> FloatArray:
-    """Values of pieces as each draw would show them, with all their noise, shape (n, p)."""
-    found = predict(scene, pieces)
-    at = noise(scene.hardware, pieces, found)
-    count, many = found.centre.shape
-    normal = rng.standard_normal((count, many))
-    # Normals over the root of a chi-square are Student's t, one chi-square for all of a draw.
-    wide = np.sqrt(DEGREES / rng.chisquare(DEGREES, count))
-    added = np.einsum("npq,nq->np", np.linalg.cholesky(at.scale), normal) * wide[:, None]
-    return np.asarray(np.exp(found.centre + added))
 
 
 def log_likelihood(at: Noise) -> tuple[FloatArray, FloatArray]:
