@@ -14,9 +14,8 @@ from archinfer import catalogue
 from archinfer.errors import FileError, InputError
 from archinfer.forward.predict import predict
 from archinfer.hardware.profile import Hardware
-from archinfer.models.checkpoint import is_model, load_architecture
+from archinfer.models.checkpoint import is_model, load_architecture, read_model
 from archinfer.models.huggingface import from_config
-from archinfer.models.named import read_model
 from archinfer.physics.deployment import Deployment
 from tests.gguf import gguf_header
 

@@ -18,7 +18,7 @@ from archinfer import catalogue
 from archinfer.errors import ArchinferError, FileError, InputError
 from archinfer.models.architecture import Architecture
 from archinfer.models.checkpoint import load_architecture
-from archinfer.models.configfile import MAX_CONFIG_BYTES, read_json_object
+from archinfer.models.configkeys import MAX_CONFIG_BYTES, read_json_object
 from archinfer.models.huggingface import from_config, known_families
 from archinfer.models.quantmethods import algorithm_names
 from tests.test_architecture import held_bytes

@@ -19,7 +19,7 @@ from archinfer import Hardware, pareto, predict, solve
 from archinfer.api.planning import priced
 from archinfer.errors import InputError
 from archinfer.forward.pareto import Evaluated, found_of, non_dominated
-from archinfer.models.named import read_model
+from archinfer.models.checkpoint import read_model
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.economy import node_dollars_per_hour, node_power_w
 from archinfer.physics.mapping import Layout

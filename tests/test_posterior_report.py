@@ -10,7 +10,7 @@ import pytest
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.comparison import compare_with
 from archinfer.inference.infer import infer
-from archinfer.models.named import read_model
+from archinfer.models.checkpoint import read_model
 from archinfer.models.solver_family import Habits
 from archinfer.report.document import (
     EXPLAIN,

@@ -18,8 +18,8 @@ from archinfer.files import Document, Location
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.evidence import KINDS, Conditions, Deployment, Evidence, Piece
 from archinfer.inference.observing import check
+from archinfer.models.checkpoint import read_model
 from archinfer.models.formats import weight_formats
-from archinfer.models.named import read_model
 from archinfer.physics.decode import Z90
 from archinfer.question import ASKS
 from archinfer.strict import Date, StrictModel, Text

@@ -30,8 +30,8 @@ from archinfer.forward.prediction import Prediction
 from archinfer.hardware.figures import USUAL_SOFTWARE
 from archinfer.hardware.profile import Hardware
 from archinfer.models.architecture import Architecture
+from archinfer.models.checkpoint import read_model
 from archinfer.models.formats import kv_format, weight_format
-from archinfer.models.named import read_model
 from archinfer.models.shape import FloatArray, ModelShape
 from archinfer.models.solver_family import FamilyRules, family_shape
 from archinfer.physics.deployment import Deployment

@@ -32,8 +32,8 @@ from archinfer.inference.comparison import Comparison, compare_with
 from archinfer.inference.evidence import Evidence
 from archinfer.inference.infer import infer as infer_from
 from archinfer.inference.posterior import Posterior
+from archinfer.models.checkpoint import read_model
 from archinfer.models.formats import kv_format, weight_format, weight_formats
-from archinfer.models.named import read_model
 from archinfer.models.solver_family import ATTENTION_KINDS, FamilyRules, Habits, attention_rule
 from archinfer.phrases import LACKS
 from archinfer.physics.deployment import usual_prompt

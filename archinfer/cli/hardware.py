@@ -28,7 +28,7 @@ def list_profiles(output: FormatOption = Every.table) -> None:
     from archinfer.hardware.starting import ListedHardware
     from archinfer.record import plain
     from archinfer.report.document import flatten
-    from archinfer.report.hardware import list_document
+    from archinfer.report.sources import list_document
 
     profiles = [Hardware.load(name) for name in Hardware.names()]
     names = [ListedHardware(profile) for profile in profiles]
@@ -44,7 +44,7 @@ def show(
 ) -> None:
     """Show every figure of a profile, how sure it is and where it comes from."""
     from archinfer.hardware.profile import Hardware
-    from archinfer.report.hardware import show_document
+    from archinfer.report.sources import show_document
 
     show_answer(Answer(Hardware.load(name), show_document), output)
 

@@ -55,9 +55,9 @@ def show(
 ) -> None:
     """Show a model's exact parameters by component, its KV cache and its layers."""
     from archinfer.api.arguments import naming
+    from archinfer.models.checkpoint import read_model
     from archinfer.models.described import described
     from archinfer.models.formats import weight_format
-    from archinfer.models.named import read_model
     from archinfer.report.models import figures, show_document
 
     architecture, record = read_model(model)

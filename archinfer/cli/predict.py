@@ -104,7 +104,7 @@ def _changes_nothing(rows: list[Row], hardware: str) -> bool:
 def _known(name: str, profile: Hardware, deployment: Deployment) -> Row:
     """A model with a config."""
     from archinfer.forward.predict import predict as predicted
-    from archinfer.models.named import read_model
+    from archinfer.models.checkpoint import read_model
     from archinfer.report import predict_model as told
     from archinfer.report.warned import beyond, uneven_groups, unfilled_stages
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.evidence import Conditions
+from archinfer.models.checkpoint import read_model
 from archinfer.models.formats import weight_format
-from archinfer.models.named import read_model
 from archinfer.models.shape import FloatArray, ModelShape
 from archinfer.physics.decode import decode_time
 from archinfer.physics.mapping import Placement

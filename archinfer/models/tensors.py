@@ -17,7 +17,7 @@ from typing import Any
 
 from archinfer.errors import FileError
 from archinfer.models.architecture import Architecture
-from archinfer.models.configfile import read_json_object
+from archinfer.models.configkeys import read_json_object
 from archinfer.models.formats import weight_format
 from archinfer.models.layers.pieces import COMPONENTS, KEPT_COMPONENTS
 from archinfer.models.storage import Storage

@@ -11,7 +11,7 @@ from archinfer.inference.posterior import Posterior
 from archinfer.models.shape import FloatArray
 from archinfer.report import chart
 from archinfer.report.ends import end_name
-from archinfer.report.shading import stepped
+from archinfer.report.sizes_chart import stepped
 from archinfer.solver.answer import Answer
 
 PER_NODE = (1, 2, 4)

@@ -9,7 +9,7 @@ from archinfer.inference.statistics import quantiles
 from archinfer.models.shape import FloatArray
 from archinfer.report import chart
 from archinfer.report.ends import known_words
-from archinfer.report.shading import extent
+from archinfer.report.sizes_chart import extent
 from archinfer.words import QUANTITIES_IN_USE, compact
 
 WHOLE = ("layers", "nodes")

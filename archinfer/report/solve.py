@@ -14,14 +14,13 @@ from archinfer.report import evidence
 from archinfer.report import posterior as taught
 from archinfer.report.architectures import architectures, one_pass
 from archinfer.report.chart import Chart, Panel
-from archinfer.report.claim import tested
 from archinfer.report.ends import pinned
 from archinfer.report.nodes_chart import nodes_panel
 from archinfer.report.posterior_chart import posterior_panels
 from archinfer.report.predict_model import family_text
 from archinfer.report.sizes_chart import sizes_panel
 from archinfer.report.sources import caption, provenance
-from archinfer.report.verdict import at_most, near_miss, verdict
+from archinfer.report.verdict import at_most, near_miss, tested, verdict
 from archinfer.solver.answer import Answer
 from archinfer.solver.constraints import constraints
 from archinfer.solver.drawn import kinds, reads

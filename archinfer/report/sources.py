@@ -1,4 +1,4 @@
-"""Where the figures of a machine come from: tables of sources, and captions of pictures."""
+"""The shipped profiles, and where the figures of a machine come from: tables and captions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from importlib.metadata import version
 from archinfer.hardware.figures import Figure
 from archinfer.hardware.profile import Hardware
 from archinfer.report import document as doc
+from archinfer.report.document import ALL, SHOWN, Document, Paragraph, Table
+from archinfer.units import format_quantity
 
 BY_HAND = "set by hand"
 
@@ -62,3 +64,33 @@ def caption(hardware: Hardware) -> str:
     if unsure:
         text += f" Fitted, estimated or set by hand: {', '.join(unsure)}."
     return f"{text} Sources: archinfer hardware show {hardware.name}."
+
+
+def list_document(profiles: Sequence[Hardware]) -> Document:
+    """The shipped profiles."""
+    rows = [
+        (
+            h.name,
+            h.execution,
+            format_quantity(float(h.memory_capacity_bytes), "bytes"),
+            format_quantity(float(h.bandwidth_bytes_per_s), "bytes_per_s"),
+            h.title,
+        )
+        for h in profiles
+    ]
+    headings = ("name", "execution", "memory", "bandwidth", "what it is")
+    return Document("", [Table("", headings, rows, "llrrp", ALL)])
+
+
+def show_document(hardware: Hardware) -> Document:
+    """Every figure of a profile, how sure it is and where it comes from."""
+    told = [f"one node is a {hardware.node}; {hardware.execution} execution"]
+    if hardware.usual_software:
+        told.append(f"constants are those of: {hardware.usual_software}")
+    for other, factor, sd, routed in hardware.software:
+        spread = f" (log sd {sd:.2g})" if sd else ""
+        fewer = f", kernels of routed experts: x {routed:.3g}" if routed != 1.0 else ""
+        told.append(f"fixed times with {other}: x {factor:.3g}{spread}{fewer}")
+    blocks = [Paragraph(text, tight=text is not told[-1]) for text in told]
+    table = figures_table("", hardware.provenance, SHOWN)
+    return Document(f"{hardware.name}: {hardware.title}", [*blocks, table])

@@ -14,7 +14,7 @@ from archinfer.errors import ArchinferError, FileError, InputError
 from archinfer.hardware.figures import USUAL_SOFTWARE
 from archinfer.hardware.profile import Hardware, profile_folder
 from archinfer.models.architecture import Architecture
-from archinfer.models.configfile import read_json_object
+from archinfer.models.configkeys import read_json_object
 from archinfer.models.formats import weight_format
 from archinfer.models.huggingface import from_config
 from archinfer.models.layers import Attention, DenseMLP, LatentAttention, MoE

@@ -8,8 +8,7 @@ from typing import Any
 
 from archinfer.models import layers as part
 from archinfer.models.configkeys import ConfigKeys
-from archinfer.models.readers.layering import moe_layers, read_windows
-from archinfer.models.readers.style import Style
+from archinfer.models.readers.style import Style, moe_layers, read_windows
 
 EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
 TOP_K = (

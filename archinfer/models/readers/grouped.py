@@ -8,8 +8,7 @@ from archinfer.models import layers as part
 from archinfer.models.configkeys import ConfigKeys
 from archinfer.models.readers import common
 from archinfer.models.readers.common import Decoder, Reading
-from archinfer.models.readers.layering import moe_layers, read_windows
-from archinfer.models.readers.style import Style
+from archinfer.models.readers.style import Style, moe_layers, read_windows
 
 # Llama
 

@@ -12,8 +12,7 @@ from archinfer.models.configkeys import ConfigKeys
 from archinfer.models.readers import common
 from archinfer.models.readers.common import Decoder, Reading
 from archinfer.models.readers.hybrid import mamba1, mamba2
-from archinfer.models.readers.layering import read_windows
-from archinfer.models.readers.style import Style
+from archinfer.models.readers.style import Style, read_windows
 from archinfer.models.shape import Cache
 
 # Hunyuan
