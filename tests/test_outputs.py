@@ -255,7 +255,18 @@ def test_a_need_beyond_the_range_is_explained(capsys: pytest.CaptureFixture[str]
         assert low <= 750 * 1.0001 and high >= 750 * 0.9999
     options = ("solve", "--observed", "750", "--nodes", "88", "--speculation", "1", "--explain")
     assert "Where needs lies outside 1," in flat(run(capsys, *options).out)
-    assert "Where needs" not in run(capsys, "solve", "--speculation", "1:3").out
+
+
+def test_a_target_that_the_middle_of_a_speed_misses_is_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = solve().architectures
+    middle = 3.0**0.5
+    assert any(row.speed.p50 < 750 for row in rows)
+    assert all((row.accepted_needed > middle) == (row.speed.p50 < 750) for row in rows)
+    told = flat(run(capsys, "solve").out)
+    assert "Where needs is above 1.73 (the middle of 1 to 3), the middle of tokens/s misses" in told
+    assert "Where needs" not in run(capsys, "solve", "--speculation", "1").out
 
 
 def words(text: str) -> set[str]:

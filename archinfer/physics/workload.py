@@ -91,26 +91,19 @@ def cache_read_bytes(cache: Cache, traffic: Traffic) -> Number:
 
 def kv_read_bytes(group: LayerGroup, traffic: Traffic) -> Number:
     """Bytes of one layer's caches and state that one token reads."""
-    read: Number = 0.0
-    for cache in group.caches:
-        read = read + cache_read_bytes(cache, traffic)
-    return read + group.state_bytes
+    return sum((cache_read_bytes(c, traffic) for c in group.caches), start=0.0) + group.state_bytes
 
 
 def values_read(group: LayerGroup, context_tokens: Number) -> Number:
     """Cached numbers of one layer that one token reads."""
-    values: Number = 0.0
-    for cache in group.caches:
-        values = values + cache.values_per_token * _tokens_read(cache, context_tokens)
-    return values
+    read = (c.values_per_token * _tokens_read(c, context_tokens) for c in group.caches)
+    return sum(read, start=0.0)
 
 
 def attention_macs(group: LayerGroup, context_tokens: Number) -> Number:
     """Multiply-accumulates of scores and weighted sum for one token in one layer."""
-    macs: Number = 0.0
-    for cache in group.caches:
-        macs = macs + cache.macs_per_token * _tokens_read(cache, context_tokens)
-    return macs
+    macs = (c.macs_per_token * _tokens_read(c, context_tokens) for c in group.caches)
+    return sum(macs, start=0.0)
 
 
 def flops(group: LayerGroup, traffic: Traffic) -> Number:
@@ -135,33 +128,20 @@ def _weight_bytes(group: LayerGroup, routed_params: Number, traffic: Traffic) ->
 class Work:
     """Bytes moved and FLOPs computed in one decode pass of a batch, by one layer or by all."""
 
-    weight_params: Number
-    """Parameters read (each distinct expert once)."""
     weight_bytes: Number
+    """Each distinct expert once."""
     kv_read_bytes: Number
     kv_write_bytes: Number
     flops: Number
 
 
-def layer_work(
-    group: LayerGroup, traffic: Traffic, batch: Number, hit: Number | None = None
-) -> Work:
-    """Work of one layer of `group` when `batch` sequences each add one token.
-
-    Args:
-        group: the layer; its own bits per parameter take the place of the traffic's.
-        traffic: context and number formats.
-        batch: sequences.
-        hit: distinct experts that the batch uses; None: the mean under routing as even as the
-            group's.
-    """
-    if hit is None:
+def _layer_work(group: LayerGroup, traffic: Traffic, batch: Number, hit: Number | None) -> Work:
+    """Of one layer; arguments as of `Workload.work`."""
+    if hit is None or not np.any(group.routed_params):
         hit = experts_hit(group.even_experts, group.experts_per_token, batch)
     kv_write = sum((_token_bytes(c, traffic.kv_bits) for c in group.caches), start=0.0)
-    weight_params, weight_bytes = weights_read(group, traffic, hit)
     return Work(
-        weight_params=weight_params,
-        weight_bytes=weight_bytes,
+        weight_bytes=weights_read(group, traffic, hit)[1],
         kv_read_bytes=batch * kv_read_bytes(group, traffic),
         kv_write_bytes=batch * (kv_write + group.state_bytes),
         flops=batch * flops(group, traffic),
@@ -207,19 +187,15 @@ class Workload:
 
         Args:
             batch: sequences that each add one token.
-            hit: distinct experts used in each MoE layer; None: the even-routing mean.
+            hit: distinct experts used in each MoE layer; None: the mean under routing as even as
+                the layer's.
         """
         shape, traffic = self.shape, self.traffic
-        layers = [
-            (g.count, layer_work(g, traffic, batch, hit if np.any(g.routed_params) else None))
-            for g in shape.groups
-        ]
+        layers = [(g.count, _layer_work(g, traffic, batch, hit)) for g in shape.groups]
         row_params = batch * shape.hidden_size if np.any(shape.lookup_params) else 0.0
-        outside_params = shape.head_params + shape.extra_params + row_params
         lookup_bits, head_bits, extra_bits = traffic.table_bits(shape)
         outside = row_params * lookup_bits + shape.head_params * head_bits
         return Work(
-            weight_params=sum(n * w.weight_params for n, w in layers) + outside_params,
             weight_bytes=sum(n * w.weight_bytes for n, w in layers)
             + (outside + shape.extra_params * extra_bits) / 8.0,
             kv_read_bytes=sum(n * w.kv_read_bytes for n, w in layers),
