@@ -3,7 +3,8 @@
 ArchinferError
 ├── InputError          something the user wrote is wrong: one line, exit code 2
 │   ├── UnitError       a quantity or range that cannot be read
-│   ├── FileError       a file: carries path and line
+│   ├── TooWideError    a question with more cases than are looked at
+│   ├── FileError       a file: carries path and line, and what else is wrong with it
 │   └── UnknownNameError  a name that is not known: carries the nearest valid ones
 └── MeasurementError    this machine could not be measured well enough to trust the result
 """
@@ -24,6 +25,13 @@ class ArchinferError(Exception):
 
 class InputError(ArchinferError):
     """Something the user wrote is wrong."""
+
+    further: tuple[FileError, ...] = ()
+    """Other faults of the same file."""
+
+
+class TooWideError(InputError):
+    """A question with more cases than are looked at."""
 
 
 class UnitError(InputError):

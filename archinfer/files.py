@@ -14,12 +14,13 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeAlias
 
 import yaml
 
-from archinfer.errors import FileError
+from archinfer.errors import FileError, InputError
 
 Location: TypeAlias = tuple[str | int, ...]
 
@@ -56,6 +57,31 @@ class Document:
     def error(self, location: Location, message: str) -> FileError:
         """A FileError at `location`, ready to raise."""
         return FileError(self.path, message, self.line_of(location))
+
+
+class Faults(list[FileError]):
+    """Faults of one document, to be told all at once."""
+
+    @contextmanager
+    def at(self, document: Document, location: Location) -> Iterator[None]:
+        """Takes up what goes wrong within, at the location unless it names another."""
+        try:
+            yield
+        except InputError as error:
+            if not isinstance(error, FileError) or error.path != document.path:
+                error = document.error(location, str(error))
+            self.append(error)
+
+    @property
+    def together(self) -> FileError:
+        """The first, with all further ones."""
+        self[0].further = tuple(self[1:])
+        return self[0]
+
+    def tell(self) -> None:
+        """Raises them where there are any."""
+        if self:
+            raise self.together
 
 
 def load(path: str | os.PathLike[str], max_bytes: int = 1_000_000) -> Document:

@@ -12,8 +12,8 @@ from pydantic_core import CoreSchema, core_schema
 
 from archinfer import units
 from archinfer.asking import Ask
-from archinfer.errors import FileError, InputError, UnitError, foreign_digit, nearest
-from archinfer.files import Document, Location, show
+from archinfer.errors import InputError, UnitError, foreign_digit, nearest
+from archinfer.files import Document, Faults, Location, show
 
 NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9.-]*$"
 """What the name of a profile looks like."""
@@ -21,6 +21,7 @@ NAME_MOST: Final = 60
 """Most characters of the name of a profile."""
 
 _MAX_GUESSES: Final = 100
+_MAX_TOLD: Final = 20
 
 Text = Annotated[str, Field(min_length=1, max_length=2000, pattern=r"\S")]
 """A text that says something."""
@@ -113,16 +114,22 @@ def validate(document: Document, model: type[Model]) -> Model:
     """The document as an instance of a pydantic model.
 
     Raises:
-        FileError: at the first line that is wrong; names every key that is missing and says how
-            many more faults there are.
+        FileError: at the first line that is wrong, with all further faults.
     """
     try:
         return model.model_validate(document.data)
     except ValidationError as error:
-        raise _first_fault(document, model, error) from None
+        places = _places(document, model, error)
+    left = f" (and {len(places) - _MAX_TOLD:,} more)" if len(places) > _MAX_TOLD else ""
+    told = [(p, _fault_message(model, p, f)) for p, f in places[:_MAX_TOLD]]
+    told[-1] = told[-1][0], told[-1][1] + left
+    raise Faults(document.error(*one) for one in told).together
 
 
-def _first_fault(document: Document, model: type[BaseModel], error: ValidationError) -> FileError:
+def _places(
+    document: Document, model: type[BaseModel], error: ValidationError
+) -> list[tuple[Location, dict[str, Any]]]:
+    """All faults by their lines, of each place the first."""
     # Pydantic marks a wrong key of a mapping with a last location "[key]".
     faults = [
         (tuple(part for part in fault["loc"] if part != "[key]"), dict(fault))
@@ -133,19 +140,16 @@ def _first_fault(document: Document, model: type[BaseModel], error: ValidationEr
         (*place[:-1], _guess(str(place[-1]), _fields_at(model, place[:-1])))
         for place in unknown[:_MAX_GUESSES]
     }
-    # A misspelt key is one fault, although pydantic also misses the key that was meant.
-    faults = [f for f in faults if f[1]["type"] != "missing" or f[0] not in misspelt]
-    place, fault = min(faults, key=lambda f: document.line_of(f[0]))
-    others = [f for f in faults if f[0] != place]
-    missing = [".".join(map(str, p)) for p, f in others if f["type"] == "missing"]
-    named = f"; missing as well: {', '.join(map(repr, missing))}" if missing else ""
-    beside = [(p, f) for p, f in others if f["type"] == "extra_forbidden" and len(p) == len(place)]
-    if fault["type"] == "missing":
-        # What a reader took for the key that is missing.
-        named += "".join(f"; {_fault_message(model, p, f)}" for p, f in beside[:1])
-    left = len(others) - len(missing) - (len(beside[:1]) if fault["type"] == "missing" else 0)
-    more = f" (and {left} more)" if left else ""
-    return document.error(place, _fault_message(model, place, fault) + named + more)
+    first: dict[Location, tuple[Location, dict[str, Any]]] = {}
+    for place, fault in faults:
+        if fault["type"] != "missing":
+            # Kinds of a union are no place of the file, and each of them finds a fault.
+            known = (place[:end] for end in range(len(place), 0, -1))
+            first.setdefault(next((p for p in known if p in document.lines), ()), (place, fault))
+        elif place not in misspelt:
+            # A misspelt key is one fault, although pydantic also misses the key that was meant.
+            first[place] = place, fault
+    return sorted(first.values(), key=lambda f: document.line_of(f[0]))
 
 
 def _guess(key: str, known: Sequence[str]) -> str | None:

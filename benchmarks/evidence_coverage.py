@@ -27,6 +27,7 @@ from simulation import simulate
 from simulation_coverage import masses, within
 
 from archinfer.hardware.profile import Hardware
+from archinfer.inference.contradiction import UNLIKELY
 from archinfer.inference.evidence import KINDS, Conditions, Deployment, Evidence, Piece
 from archinfer.inference.infer import infer
 from archinfer.solver.question import Question
@@ -63,6 +64,7 @@ def run(
     below, at = np.zeros((2, draws, len(SIZES)))
     widths = np.full((draws, len(SIZES)), np.nan)
     ess, seconds = np.zeros(draws), np.zeros(draws)
+    alarms: list[str] = []
     for i, one in enumerate(simulated.questions):
         values = zip(evidence.pieces[:used], simulated.seen[i], strict=False)
         pieces = tuple(replace(piece, value=float(v)) for piece, v in values)
@@ -71,6 +73,9 @@ def run(
         told = Evidence(pieces, lanes)
         posterior = infer(one, samples, seed + i, target_ess=target_ess, evidence=told)
         seconds[i], ess[i] = time.process_time() - started, posterior.ess
+        if posterior.contradictions or not posterior.possible:
+            against = "; ".join(c.text for c in posterior.contradictions) or posterior.reason
+            alarms.append(f"draw {i}: {against}")
         if not posterior.possible:
             continue
         for j, quantity in enumerate(SIZES):
@@ -91,6 +96,11 @@ def run(
         "fair90": named(within(below, at, 0.9).mean(axis=0)),
         "width": named(np.nanmedian(widths, axis=0)),
         "impossible": int((ess == 0.0).sum()),
+        "false_alarms": {
+            "services": len(alarms),
+            "stated": round(UNLIKELY * draws * len(evidence.pieces[:used]), 2),
+            "which": alarms,
+        },
         "ess": {"p05": float(np.quantile(ess, 0.05)), "median": float(np.median(ess))},
         "seconds_each": float(seconds.mean()),
     }

@@ -514,8 +514,22 @@ def test_one_clear_line(
     assert done.code == 2
     assert said in done.err
     assert done.err.startswith(f"error: {path}:{line}: " if line else f"error: {path}"), done.err
-    assert done.err.count("\n") == 1
+    # A bound of the wrong name is unknown, and the one that was meant is missing.
+    assert done.err.count("\n") == 1 + (case == "opposite bound")
     assert "Traceback" not in done.err + done.out
+
+
+def test_all_faults_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "checks.yaml"
+    one = "- {name: %s, model: %s, hardware: %s, expect: {feasible: true}}\n"
+    text = "schema_version: 1\nchecks:\n" + one % ("a", "no-model", "wse-3")
+    path.write_text(text + one % ("b", "llama-3.1-70b", "no-machine"), encoding="utf-8")
+    done = run(capsys, "check", str(path))
+    said = [line.split(": ")[1:3] for line in done.err.splitlines()]
+    assert [where for where, _ in said] == [f"{path}:3", f"{path}:4"] and done.code == 2
+    path.write_text(text.replace("a,", "a, bogus: 1, nodse: 2,"), encoding="utf-8")
+    done = run(capsys, "check", str(path))
+    assert done.err.count(f"error: {path}:3: unknown key 'checks.0.") == 2
 
 
 def test_no_file_a_folder_and_unreadable_ones(

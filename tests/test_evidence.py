@@ -340,30 +340,45 @@ class TestDeployments:
         assert one.hardware == {"b200": pytest.approx(1.0)} and one.nodes.p95 == 8.0
         assert slow.evidence[1].deployment == "usual lane" and slow.evidence[1].bits > 0.1
 
-    def test_a_lane_on_the_same_machine_shares_its_constants(self) -> None:
-        """Both speeds are one multivariate t: what the machine's constants do to both is common, so
-        that it cancels in their ratio, while errors of the cost model are apart."""
+    @pytest.mark.parametrize("second", [GPUS[1:], GPUS])
+    def test_lanes_on_the_same_machine_share_its_constants(
+        self, second: tuple[Hardware, ...]
+    ) -> None:
+        """All speeds there are one multivariate t: what the machine's constants do to them is
+        common, so that it cancels in their ratios, while errors of the cost model are apart."""
         machine, here = GPUS[1], replace(SHORT, value=150.0)
-        lane = replace(USUAL, hardware=(machine,), weights=("fp8",))
+        lanes = (
+            replace(USUAL, hardware=second, weights=("fp8",)),
+            replace(USUAL, name="third lane", hardware=(machine,), weights=("fp8",)),
+        )
+        pieces = (here, THERE, replace(THERE, value=55.0, deployment="third lane"))
         asked = Question(machine, (1, 64), observed=True, weights=("fp8",))
         built = CATALOGUE_PRIOR, None, None, None, None, "profile", None
-        joint = generative_model(asked, *built, Evidence((here, THERE), (lane,)))
-        z = np.random.default_rng(2).standard_normal((64, joint.space.dimensions))
-        cell = np.zeros(64, dtype=int)
-        _, batch = joint.evaluate(3, z, cell)
-        ((of, first),), ((at, second),) = (list(joint.scenes(z, cell, n)) for n in ("", lane.name))
-        assert np.array_equal(of, np.arange(64)) and np.array_equal(at, np.arange(64))
-        found = predict(first, (here,)).beside(predict(second, (THERE,)))
-        measured = 0.5 * np.diag(np.array([here.spread, THERE.spread]) ** 2 + 1e-10)
+        joint = generative_model(asked, *built, Evidence(pieces, lanes))
+        z = np.random.default_rng(2).standard_normal((128, joint.space.dimensions))
+        cell = np.zeros(128, dtype=int)
+        _, batch = joint.evaluate(4, z, cell)
+        names = ("", "usual lane", "third lane")
+        scenes = [list(joint.scenes(z, cell, name)) for name in names]
+        at, _ = next((i, s) for i, s in scenes[1] if s.hardware.name == machine.name)
+        assert len(at) == 128 or 10 < len(at) < 118
+        each = [
+            predict(scene, (piece,)).take(np.searchsorted(index, at))
+            for piece, found in zip(pieces, scenes, strict=True)
+            for index, scene in found
+            if scene.hardware.name == machine.name
+        ]
+        found = each[0].beside(each[1]).beside(each[2])
+        measured = 0.5 * np.diag(np.array([p.spread for p in pieces]) ** 2 + 1e-10)
         error = 1.2 * np.diag(0.5 * found.error**2) + measured
         scale = (
             1.2 * found.exposure @ machine.constants()[2] @ found.exposure.swapaxes(1, 2) + error
         )
-        fits = np.flatnonzero(np.isfinite(batch.log_speed))
-        residual = np.log([here.value, THERE.value]) - found.centre
+        residual = np.log([p.value for p in pieces]) - found.centre
+        fits = np.flatnonzero(np.isfinite(batch.log_speed[at]))
         exact = [multivariate_t(shape=scale[n], df=4).logpdf(residual[n]) for n in fits]
-        assert len(fits) > 10 and np.ptp(batch.log_speed[fits] - exact) < 1e-6
-        assert np.all(np.abs(scale[fits, 0, 1]) > 1e-4)
+        assert len(fits) > 10 and np.ptp(batch.log_speed[at[fits]] - exact) < 1e-6
+        assert np.all(np.abs(scale[fits][:, [0, 0, 1], [1, 2, 2]]) > 1e-4)
 
     def test_a_lane_that_no_model_explains_is_named(self) -> None:
         there = replace(THERE, value=1e5)

@@ -14,7 +14,7 @@ from archinfer import files, strict
 from archinfer.api.arguments import check_active
 from archinfer.asking import Ask
 from archinfer.errors import InputError
-from archinfer.files import Document, Location
+from archinfer.files import Document, Faults, Location
 from archinfer.hardware.profile import Hardware
 from archinfer.inference.evidence import KINDS, Conditions, Deployment, Evidence, Piece
 from archinfer.inference.observing import check
@@ -138,70 +138,69 @@ def read_evidence(path: str | os.PathLike[str]) -> Gathered:
     Raises:
         FileError: with line, key, found and expected.
     """
-    document = files.load(path)
+    document, faults = files.load(path), Faults()
     file = strict.validate(document, EvidenceFile)
     pieces: list[Piece] = []
     facts: dict[str, Any] = {}
     for i, entry in enumerate(file.evidence):
-        for name, value in _taken(document, ("evidence", i), entry):
+        place: Location = ("evidence", i)
+        with faults.at(document, place):
+            name, value = _taken(document, place, entry)
             if isinstance(value, Piece):
                 pieces.append(value)
-            elif name in facts:
-                raise document.error(("evidence", i), f"{name} is said twice")
-            else:
-                facts[name] = value
-        try:
-            check_active(facts.get("active", (0.0,))[0], facts.get("total", (inf,))[-1])
-        except InputError as error:
-            raise document.error(("evidence", i), str(error)) from None
+                continue
+            if name in facts:
+                raise InputError(f"{name} is said twice")
+            both = {"active": (0.0,), "total": (inf,)} | facts | {name: value}
+            check_active(both["active"][0], both["total"][-1])
+            facts[name] = value
     lanes: list[Deployment] = []
     for k, lane in enumerate(file.deployments):
-        found, told = _lane(document, k, lane)
-        if any(found.name == other.name for other in lanes):
-            raise document.error(("deployments", k, "name"), f"{found.name!r} names another one")
-        lanes.append(found)
-        pieces += told
+        with faults.at(document, ("deployments", k, "name")):
+            if any(lane.name == other.name for other in file.deployments[:k]):
+                raise InputError(f"{lane.name!r} names another one")
+        with faults.at(document, ("deployments", k)):
+            found, told = _lane(document, k, lane, faults)
+            lanes.append(found)
+            pieces += told
+    faults.tell()
     return Gathered(tuple(pieces), facts, tuple(lanes))
 
 
-def _lane(document: Document, k: int, lane: Lane) -> tuple[Deployment, list[Piece]]:
-    """One further deployment, and the pieces that speak of it."""
-    place = ("deployments", k)
+def _lane(document: Document, k: int, lane: Lane, faults: Faults) -> tuple[Deployment, list[Piece]]:
+    """One further deployment, and the pieces that speak of it; faults of these are taken up."""
     told = []
     for i, entry in enumerate(lane.evidence):
-        at = (*place, "evidence", i)
-        for name, value in _taken(document, at, entry):
+        at: Location = ("deployments", k, "evidence", i)
+        with faults.at(document, at):
+            name, value = _taken(document, at, entry)
             if not isinstance(value, Piece):
                 where = f"key '{name}' of the deployment" if name in ("nodes", "weights") else (
                     "the evidence of the whole service: it belongs to the architecture"
                 )  # fmt: skip
-                raise document.error(at, f"{name}: expected in {where}")
+                raise InputError(f"{name}: expected in {where}")
             told.append(replace(value, deployment=lane.name))
     names = [lane.hardware] if isinstance(lane.hardware, str) else lane.hardware
-    try:
-        machines = [Hardware.load(name) for name in names]
-        formats = weight_formats(lane.weights or ())
-        for machine in machines:
-            if lane.nodes is not None:
-                machine.check_nodes(int(lane.nodes[1]))
-            check(machine, told)
-    except InputError as error:
-        raise document.error(place, str(error)) from None
+    machines = [Hardware.load(name) for name in names]
+    formats = weight_formats(lane.weights or ())
+    for machine in machines:
+        if lane.nodes is not None:
+            machine.check_nodes(int(lane.nodes[1]))
+        check(machine, told)
     nodes = None if lane.nodes is None else (int(lane.nodes[0]), int(lane.nodes[1]))
     return Deployment(lane.name, tuple(machines), nodes, formats), told
 
 
-def _taken(document: Document, place: Location, entry: Any) -> Iterator[tuple[str, Any]]:
-    """The piece or the facts of one entry."""
+def _taken(document: Document, place: Location, entry: Any) -> tuple[str, Any]:
+    """The piece or the fact of one entry."""
     said = [kind for kind in (*KINDS, *NAMED) if getattr(entry, kind) is not None]
     if len(said) != 1:
         found = " and ".join(said) or "none"
         known = ", ".join((*KINDS, *NAMED))
-        raise document.error(place, f"expected one of {known} in each entry, found {found}")
+        raise InputError(f"expected one of {known} in each entry, found {found}")
     (kind,) = said
     if kind in NAMED:
-        yield kind, getattr(entry, kind)
-        return
+        return kind, getattr(entry, kind)
     if entry.spread is not None and entry.within is not None:
         raise document.error((*place, "within"), "spread and within in one entry: expected one")
     if entry.model is not None:
@@ -222,8 +221,7 @@ def _taken(document: Document, place: Location, entry: Any) -> Iterator[tuple[st
             "at least": (value, inf),
             "at most": (ASKS[kind].least, value),
         }
-        yield kind, ends[entry.stated]
-        return
+        return kind, ends[entry.stated]
     at = Conditions(
         entry.context, entry.concurrency, entry.prompt, entry.output,
         None if entry.speculation is None else str(entry.speculation),
@@ -231,7 +229,7 @@ def _taken(document: Document, place: Location, entry: Any) -> Iterator[tuple[st
     )  # fmt: skip
     usual = KINDS[kind].spread
     piece = Piece(kind, value, usual if spread is None else spread, entry.stated, at)
-    yield kind, replace(piece, source=entry.source or "", model=entry.model or "")
+    return kind, replace(piece, source=entry.source or "", model=entry.model or "")
 
 
 def settled(asked: Mapping[str, Any], nodes: Any = None) -> tuple[dict[str, Any], Any]:

@@ -30,7 +30,7 @@ from archinfer.checks.schema import (
     read_check_file,
 )  # fmt: skip
 from archinfer.errors import FileError, InputError
-from archinfer.files import Document, Location
+from archinfer.files import Document, Faults, Location
 from archinfer.forward.prediction import Prediction
 from archinfer.hardware.profile import Hardware
 from archinfer.models import catalogue
@@ -61,16 +61,20 @@ def check(paths: Iterable[str | os.PathLike[str]], evaluate: bool = True) -> Rep
             results += report.results
             warnings += report.warnings
         except FileError as error:
-            errors.append(Remark(error.path, error.line, error.message))
+            errors += (Remark(e.path, e.line, e.message) for e in (error, *error.further))
     return Report(tuple(results), tuple(errors), tuple(warnings))
 
 
 def run_file(path: str | os.PathLike[str], evaluate: bool = True) -> Report:
     """Every check of one file, in its order; raises FileError where it is wrong."""
     file, document = read_check_file(path)
-    runner = _Runner(document)
+    runner, faults = _Runner(document), Faults()
     done = runner.results if evaluate else runner.read
-    results = [r for i, check in enumerate(file.checks) for r in done(check, i)]
+    results: list[Result] = []
+    for i, check in enumerate(file.checks):
+        with faults.at(document, ("checks", i)):
+            results += done(check, i)
+    faults.tell()
     return Report(tuple(results), warnings=tuple(dict.fromkeys(runner.warnings)))
 
 

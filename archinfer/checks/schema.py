@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
@@ -27,7 +28,7 @@ from archinfer.api.arguments import read_claim
 from archinfer.api.solving import SPEEDS
 from archinfer.asking import LAYERS_MOST, Ask
 from archinfer.errors import InputError
-from archinfer.files import Document, Location
+from archinfer.files import Document, Faults, Location
 from archinfer.models.formats import kv_format, split_formats, weight_format
 from archinfer.question import ASKS, options
 from archinfer.strict import Read, StrictModel, Text
@@ -278,22 +279,18 @@ class CheckFile(StrictModel):
 
 def read_check_file(path: str | os.PathLike[str]) -> tuple[CheckFile, Document]:
     """A check file, with the document that knows the line of each key; or FileError."""
-    document = files.load(path)
+    document, faults = files.load(path), Faults()
     file = strict.validate(document, CheckFile)
-    first: dict[str, int] = {}
+    names: dict[str, int] = {}
     for i, check in enumerate(file.checks):
         place: Location = ("checks", i)
         shown = files.show(check.name)
-        if check.name in first:
-            line = document.line_of(("checks", first[check.name], "name"))
-            raise document.error((*place, "name"), f"name {shown} is taken (line {line})")
-        first[check.name] = i
-        given = document.data["checks"][i]
-        for where, fault in _faults(check, given):
-            raise document.error((*place, *where), f"check {shown}: {fault}")
-        if check.solve is not None and all(getattr(check.solve, n) is None for n in SPEEDS):
-            fault = f"missing one of {', '.join(map(repr, SPEEDS))} in key 'solve'"
-            raise document.error((*place, "solve"), fault)
+        if (first := names.setdefault(check.name, i)) != i:
+            line = document.line_of(("checks", first, "name"))
+            faults.append(document.error((*place, "name"), f"name {shown} is taken (line {line})"))
+        for where, fault in islice(_faults(check, document.data["checks"][i]), 1):
+            faults.append(document.error((*place, *where), f"check {shown}: {fault}"))
+    faults.tell()
     return file, document
 
 
@@ -321,6 +318,8 @@ def _faults(check: Check, given: Mapping[str, Any]) -> Iterator[tuple[Location, 
         yield from _unexpected(check.expect, given, subject)
     if isinstance(check.model, Totals) and check.model.active > check.model.total:
         yield ("model", "active"), "key 'model.active' is more than 'total'"
+    if check.solve is not None and all(getattr(check.solve, n) is None for n in SPEEDS):
+        yield ("solve",), f"missing one of {', '.join(map(repr, SPEEDS))} in key 'solve'"
 
 
 def _unexpected(

@@ -113,7 +113,8 @@ def main() -> None:
     except typer.Abort:
         sys.exit(130)
     except InputError as error:
-        typer.echo(f"error: {error}", err=True)
+        for one in (error, *error.further):
+            typer.echo(f"error: {one}", err=True)
         sys.exit(2)
     except MeasurementError as error:
         typer.echo(f"error: {error}", err=True)

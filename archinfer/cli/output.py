@@ -152,7 +152,8 @@ def each(files: Sequence[str], load: Callable[[str], Any]) -> Iterator[tuple[str
             found = load(file)
         except InputError as error:
             wrong = True
-            say(f"error: {error}")
+            for one in (error, *error.further):
+                say(f"error: {one}")
         else:
             yield file, found
     if wrong:

@@ -134,31 +134,25 @@ def impossible(model: GenerativeModel, level: int, draws: Draws[Kept]) -> str:
     """Why no draw agrees with the evidence of this level; "" where some do."""
     question = model.question
     node = question.hardware.node
+    if level < 2 and draws.ess > 0.0:
+        return ""
     if level == 0:
-        if draws.ess > 0.0:
-            return ""
         sizes = known_sizes(question).items()
         known = [f"{name} {format_range(*ends, 'count')}" for name, ends in sizes]
         return f"no model has {' and '.join(known)}: the prior over architectures excludes it"
     if level == 1:
-        if draws.ess > 0.0:
-            return ""
         plural = "" if question.nodes[1] == 1 else "s"
         text = (
             f"no model within the known ranges fits on {format_range(*question.nodes, 'count')} "
             f"{node}{plural} in any of the formats {', '.join(question.weights)}"
         )
         if question.hardware.spatial:
-            text += (
-                " and fills them: all are too large, too small, or of too few layers, which are "
-                "whole"
-            )
+            text += " and fills them: all are too large, too small, or of too few layers, "
+            text += "which are whole"
         return text
     batch = draws.payload.batch
-    if draws.ess > 0.0:
-        explained = draws.weights[np.abs(batch.deviation) < FAR].sum()
-        if explained > EXPLAINED:
-            return ""
+    if draws.ess > 0.0 and draws.weights[np.abs(batch.deviation) < FAR].sum() > EXPLAINED:
+        return ""
     if model.pieces:
         last = model.pieces[level - 2]
         given = " and ".join(p.text for p in model.pieces[: level - 2])

@@ -16,7 +16,6 @@ from archinfer.units import format_quantity
 from archinfer.words import counted
 
 Stated: TypeAlias = Annotated[str, As(Literal["measured", "announced", "at least", "at most"])]
-STATED: Final = ("measured", "announced", "at least", "at most")
 
 Process: TypeAlias = Literal["decode", "prompt", "draft", "shape", "service", "price"]
 
@@ -173,10 +172,6 @@ class Evidence:
         """When the service was seen first, where a piece says so."""
         dates = [p.conditions.date for p in self.pieces if p.conditions.date and not p.model]
         return min(dates, default=None)
-
-    def without(self, place: int) -> Evidence:
-        """All but the piece at `place`."""
-        return replace(self, pieces=self.pieces[:place] + self.pieces[place + 1 :])
 
     @property
     def base(self) -> Piece | None:

@@ -1,35 +1,13 @@
 """What an observed speed says about a model: the posterior over its size, depth and nodes.
 
-Prior: shapes (`prior`), how an operator deploys them (below), and plain ranges for what
-a speed table leaves out. Evidence: the number of nodes, where it is known, and
+Prior: shapes (`prior`), how an operator deploys them, and plain ranges for what a speed
+table leaves out. Evidence: the number of nodes, where it is known, and
 the speed: Student's t around the logarithm of the cost model's, with the spread of the profile's
 constants (their joint covariance, to first order) and of its model error, heavy-tailed as the
 noise to which the profile is fitted.
 
-How an operator deploys (stated, not measured):
-
-- spatial hardware: memory is what a deployment is bought for. Of the nodes meant for it, a share
-  between 40 % and 100 % is needed (log-uniform), and as many are used as whole layers spread
-  over; nodes that are there beyond those in use are rare, with an exponential tail of mean 0.1
-  in the logarithm (10 % of deployments have 1.26 times as many as they use, none more than four
-  times). So the number of wafers informs the total size.
-- temporal hardware: memory is a by-product of bandwidth, and a small model on many nodes is
-  usual; on the nodes of the asked range that hold the model each is as likely as another, by
-  logarithm, and only capacity informs the total size. Pipeline stages and tensor-parallel
-  group are the fastest that fit.
-- users served at once: log-uniform from one (or those asked for) to a full pipeline on spatial
-  hardware, where every layer is a stage, else to 32 times as many; the caches of all are in memory.
-- context that each of them holds: the asked one, else log-uniform from 1,000 to 64,000 tokens; at
-  the measured speed log-uniform from 1,000 tokens to that.
-- speculation: none with probability one half where the asked range allows it, else tokens per
-  pass log-uniform in the range. With a fitted law of speculation (`physics.speculation`) the
-  gain follows from the model's own speed instead: a fast model gains little. What was written
-  moves it too (lognormal).
-- vocabulary and tying: of the catalogue, given the total, unless told otherwise.
-- weight formats: equally likely unless told otherwise.
-- software: of an observed speed the usual one and each that the profile lists are equally likely
-  unless told otherwise. The speed of one that is listed, over that of the usual, is lognormal with
-  the profile's factor and spread, and multiplies the predicted speed.
+How an operator deploys a model, and what else a speed table leaves out, is stated with its sources
+in `archinfer/data/priors.yaml`; docs/model.md tells it.
 """
 
 from __future__ import annotations

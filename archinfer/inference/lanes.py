@@ -3,18 +3,21 @@
 A draw is one architecture. Each further deployment ("lane") adds coordinates of its own, for which
 of its candidate machines and formats it has, each as likely, and for nodes, users, contexts,
 software and speculation, as `generative` draws them. What was observed there multiplies the
-likelihood. A deployment on the machine of the first shares the constants of that machine with it;
-constants of other machines, and errors of the cost model, count as independent.
+likelihood. Deployments on one machine share its constants; constants of other machines, and errors
+of the cost model, count as independent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from archinfer import special
+from archinfer.hardware.profile import Hardware
 from archinfer.inference.batch import Batch, Kept
 from archinfer.inference.evidence import Deployment, Piece
 from archinfer.inference.generative import COORDINATES, DEPLOYED, GenerativeModel
@@ -88,17 +91,19 @@ class Lane:
         found["deviation"] = np.full(len(z), np.inf)
         pieces = [replace(p, deployment=self.deployment.name) for p in self.models[0].pieces]
         for at, batch, index, scene in self.placed(joint, z, cell):
-            expected, first = predict(scene, pieces[:count]), joint.first
-            told: list[Piece] = []
-            if first is not None and scene.hardware.name == joint.question.hardware.name:
-                told = [p for p in joint.pieces if not p.deployment]
-                expected = first.take(at[index]).beside(expected)
-            columns = held(scene.hardware, [*told, *pieces[:count]], expected, len(told))
-            columns["log_speed"] = columns["log_speed"] + batch.log_nodes[index]
-            if count > 1:
-                columns["log_before"] = columns["log_before"] + batch.log_nodes[index]
-            for name, values in columns.items():
-                found[name][at[index]] = values
+            expected, places = predict(scene, pieces[:count]), at[index]
+            for told, rows in joint.beside(self.deployment.name, scene.hardware, places):
+                both = expected.take(rows)
+                for one in reversed(told):
+                    both = one.found.take(places[rows]).beside(both)
+                given = [piece for one in told for piece in one.pieces]
+                columns = held(scene.hardware, [*given, *pieces[:count]], both, len(given))
+                fits = batch.log_nodes[index[rows]]
+                for name in ("log_speed", "log_before")[:count]:
+                    columns[name] = columns[name] + fits
+                for name, values in columns.items():
+                    found[name][places[rows]] = values
+            joint.tell(scene.hardware, pieces[:count], expected, places, len(z))
         return found
 
     def found(self, joint: GenerativeModel, kept: Kept, weights: FloatArray) -> LaneFound:
@@ -120,12 +125,21 @@ class Lane:
         )
 
 
+class Told(NamedTuple):
+    """What draws predict of the pieces of one deployment that are on one machine."""
+
+    pieces: Sequence[Piece]
+    there: NDArray[np.bool_]
+    """Which draws have the deployment on that machine; of the others nothing is predicted."""
+    found: Predicted
+
+
 class JointModel(GenerativeModel):
     """The generative model of one architecture with several deployments."""
 
     lanes: tuple[Lane, ...] = ()
-    first: Predicted | None = None
-    """What the draws in hand predict of the pieces of the first deployment."""
+    told: dict[tuple[str, Sequence[str]], dict[str, Told]]
+    """Of the draws in hand, by machine with its constants, and by deployment."""
 
     def add(self, deployment: Deployment, models: tuple[GenerativeModel, ...]) -> None:
         """One more deployment, with a model for each of its candidate machines."""
@@ -138,7 +152,7 @@ class JointModel(GenerativeModel):
         self, level: int, z: FloatArray, cell: Index, speed: bool = False
     ) -> tuple[FloatArray, Batch]:
         """As of one deployment; the pieces of all deployments come one after the other."""
-        self.first = None
+        self.told = {}
         evidence, batch = super().evaluate(level, z, cell, speed)
         told = self.pieces[: max(level - 1, 0)]
         if told and told[-1].deployment:
@@ -160,12 +174,30 @@ class JointModel(GenerativeModel):
     def _hold(self, batch: Batch, index: Index, scene: Scene, told: Sequence[Piece]) -> None:
         found = predict(scene, told)
         batch.put(index, **held(scene.hardware, told, found))
-        if self.first is None:
-            count, many = len(batch.layers), len(told)
-            constants = found.exposure.shape[2]
-            nothing = np.full((count, many), np.nan), np.zeros((count, many, constants))
-            self.first = Predicted(*nothing, found.error)
-        self.first.centre[index], self.first.exposure[index] = found.centre, found.exposure
+        self.tell(scene.hardware, told, found, index, len(batch.layers))
+
+    def tell(
+        self, machine: Hardware, pieces: Sequence[Piece], found: Predicted, at: Index, count: int
+    ) -> None:
+        """Keep what draws at some places, of `count`, predict of the pieces of a deployment."""
+        told = self.told.setdefault((machine.name, machine.constants()[0]), {})
+        if (name := pieces[0].deployment) not in told:
+            exposure = np.zeros((count, *found.exposure.shape[1:]))
+            kept = Predicted(np.zeros(exposure.shape[:2]), exposure, found.error)
+            told[name] = Told(pieces, np.zeros(count, dtype=bool), kept)
+        _, there, kept = told[name]
+        there[at] = np.isfinite(found.centre).all(axis=1)
+        kept.centre[at], kept.exposure[at] = found.centre, found.exposure
+
+    def beside(self, name: str, machine: Hardware, at: Index) -> Iterator[tuple[list[Told], Index]]:
+        """Other deployments on a machine, and the rows of `at` that have just these there."""
+        here = self.told.get((machine.name, machine.constants()[0]), {})
+        others = [told for other, told in here.items() if other != name]
+        kinds = np.zeros(len(at), dtype=np.intp)
+        for k, told in enumerate(others):
+            kinds += told.there[at] << k
+        for kind in np.unique(kinds):
+            yield [o for k, o in enumerate(others) if kind >> k & 1], np.flatnonzero(kinds == kind)
 
     def scenes(
         self, z: FloatArray, cell: Index, deployment: str = ""

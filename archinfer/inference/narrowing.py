@@ -150,10 +150,12 @@ def what_would_narrow(draw: Draw, now: Mapping[str, float]) -> tuple[Narrowing, 
     """
     rng = np.random.default_rng(0)
     pieces = list(candidates(draw))
-    weighed = {
-        _fact(piece): (_how(piece), SAME.get(piece.kind), _weights(outlook, rng))
-        for piece, outlook in zip(pieces, outlooks(draw, pieces), strict=True)
-    }
+    weighed = {}
+    for piece, outlook in zip(pieces, outlooks(draw, pieces), strict=True):
+        kind, at = KINDS[piece.kind], piece.conditions
+        how = kind.how.format(f"{at.context or at.prompt or 0.0:,.0f} tokens")
+        fact = f"{kind.noun} {at.text}".strip()
+        weighed[fact] = how, SAME.get(piece.kind), _weights(outlook, rng)
     for name, column in _CLASSES.items():
         weighed[name] = ("release notes", None, _classes(getattr(draw.batch, column)))
     found = []
@@ -167,16 +169,6 @@ def what_would_narrow(draw: Draw, now: Mapping[str, float]) -> tuple[Narrowing, 
         ]
         found += sorted(after, key=lambda n: n.width_after)
     return tuple(found)
-
-
-def _fact(piece: Piece) -> str:
-    under = piece.conditions.text
-    return f"{KINDS[piece.kind].noun} {under}" if under else KINDS[piece.kind].noun
-
-
-def _how(piece: Piece) -> str:
-    tokens = piece.conditions.context or piece.conditions.prompt or 0.0
-    return KINDS[piece.kind].how.format(f"{tokens:,.0f} tokens")
 
 
 _Weighed = tuple[FloatArray, FloatArray]

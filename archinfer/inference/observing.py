@@ -34,7 +34,7 @@ from archinfer.inference.statistics import DEGREES
 from archinfer.models.shape import FloatArray, Number
 from archinfer.phrases import LACKS
 from archinfer.physics.decode import decode_time
-from archinfer.physics.economy import node_power_w
+from archinfer.physics.economy import node_dollars_per_hour, node_power_w
 from archinfer.physics.prefill import FIRST_TOKEN_LOG_SD, time_to_first_token
 from archinfer.physics.prefill import known as prompts_known
 from archinfer.physics.speculation import tokens_per_pass
@@ -78,8 +78,9 @@ class Predicted:
 def unknown(hardware: Hardware, piece: Piece) -> str:
     """What the profile does not say, without which the piece teaches nothing; "": nothing."""
     kind, process = piece.kind, KINDS[piece.kind].process
+    priced = np.all(np.isfinite(node_dollars_per_hour(hardware, hardware.power_w)))
     lacks = {
-        "price": process == "price" and not pricing.known(hardware),
+        "price": process == "price" and not priced,
         "prompt": (process == "prompt" or kind == "input_price") and not prompts_known(hardware),
         "power": kind == "power" and not hardware.power_w > 0.0,
     }

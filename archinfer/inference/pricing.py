@@ -24,11 +24,6 @@ PROMPT_TOKENS = 4000.0
 """Of a priced prompt where none is stated: estimate, a few pages."""
 
 
-def known(hardware: Hardware) -> bool:
-    """Whether the profile says what an hour of a node costs."""
-    return bool(np.all(np.isfinite(node_dollars_per_hour(hardware, hardware.power_w))))
-
-
 def token_dollars(
     hardware: Hardware, workload: Workload, mapping: Placement, kind: str
 ) -> tuple[FloatArray, dict[str, Number]]:

@@ -35,10 +35,7 @@ def blocks(posterior: Posterior) -> Iterator[doc.Block]:
     if posterior.deployments:
         rows = _deployments(posterior)
         yield doc.Table(LANES_TITLE, LANES, rows, "wwrw", doc.ALL)
-    yield doc.Later(
-        lambda: [doc.Table(NARROW_TITLE, NARROW, _next(posterior), "lrrww", doc.ALL)],
-        doc.ALL,
-    )
+    yield doc.Later(lambda: _next(posterior), doc.ALL)
 
 
 def _deployments(posterior: Posterior) -> list[Sequence[str]]:
@@ -56,7 +53,8 @@ def _deployments(posterior: Posterior) -> list[Sequence[str]]:
     ]
 
 
-def _next(posterior: Posterior) -> list[Sequence[str]]:
+def _next(posterior: Posterior) -> Iterator[doc.Block]:
+    """Facts that would narrow it; nothing where none would."""
     rows: list[Sequence[str]] = []
     for quantity, name in SIZES.items():
         found = [n for n in posterior.what_would_narrow if n.quantity == quantity]
@@ -65,7 +63,8 @@ def _next(posterior: Posterior) -> list[Sequence[str]]:
             for n in found[:SHOWN]
             if n.width_after < 0.97 * n.width_now
         ]
-    return rows
+    if rows:
+        yield doc.Table(NARROW_TITLE, NARROW, rows, "lrrww", doc.ALL)
 
 
 def _steps(posterior: Posterior) -> list[Sequence[str]]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.asking import NODES_MOST
-from archinfer.errors import InputError
+from archinfer.errors import TooWideError
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray, Number
 from archinfer.phrases import CONFLICTS, RELAXATIONS
@@ -85,7 +85,7 @@ def _without(question: Question, *names: str) -> Region | None:
     """The region without some constraints; None where it is empty, or too wide to look at."""
     try:
         region = solve(question.without(*names))
-    except InputError:
+    except TooWideError:
         return None
     return region if region.feasible else None
 

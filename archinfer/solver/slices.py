@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from archinfer.errors import InputError
+from archinfer.errors import TooWideError
 from archinfer.models.formats import weight_format
 from archinfer.models.shape import FloatArray
 from archinfer.physics.economy import knows_activity, node_dollars_per_hour
@@ -158,7 +158,7 @@ def _check_size(question: Question, layers: FloatArray, copies: int) -> None:
     ways = copies * (groups if question.layout is None else 1)
     count = ways * float(np.minimum(2.0 * np.sqrt(layers), nodes).sum())
     if count > SLICES_MOST:
-        raise InputError(
+        raise TooWideError(
             f"layers: {layers[0]:,.0f} to {layers[-1]:,.0f} on up to {nodes:,} "
             f"{question.hardware.node}s are some {count:,.0f} ways to place a model, more than the "
             f"{SLICES_MOST:,} that are looked at; expected fewer layers, nodes or weights"
