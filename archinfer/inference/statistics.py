@@ -127,16 +127,16 @@ def settled(values: FloatArray, weights: FloatArray, at: tuple[float, ...]) -> F
     """The same to the digits that other draws would give as well.
 
     Rounded to the least of 1, 2 and 5 times a power of ten that is at least three times the
-    standard error of each, at most three digits: half the difference of the quantiles that lie
-    sqrt(sum w^2 (below - p)^2) beside p (Woodruff, "Confidence intervals for medians", JASA 47,
-    1952); draws of a tail may weigh more than most.
+    standard error of each, at most three digits: the difference of the quantiles that lie
+    1.5 sqrt(sum w^2 (below - p)^2) beside p (Woodruff, "Confidence intervals for medians", JASA
+    47, 1952); draws of a tail may weigh more than most.
     """
     level, squares = np.asarray(at), weights * weights
     below = np.array([squares[values < end].sum() for end in quantiles(values, weights, at)])
-    beside = np.sqrt(below * (1.0 - level) ** 2 + (squares.sum() - below) * level**2)
+    beside = 1.5 * np.sqrt(below * (1.0 - level) ** 2 + (squares.sum() - below) * level**2)
     asked = np.clip(np.concatenate([level - beside, level, level + beside]), 0.0, 1.0)
     low, middle, high = quantiles(values, weights, tuple(asked)).reshape(3, -1)
-    return np.array([_rounded(*f) for f in zip(middle, 1.5 * (high - low), strict=True)])
+    return np.array([_rounded(*found) for found in zip(middle, high - low, strict=True)])
 
 
 def _rounded(value: float, unit: float) -> float:
