@@ -368,7 +368,8 @@ def test_workflow_commands_are_escaped() -> None:
 
 
 @pytest.mark.parametrize(("margin", "text"), [(None, ""), (0.0, "+0 %"), (-0.1234, "-12.3 %"),
-                                              (28.64, "+2,864 %")])  # fmt: skip
+                                              (28.64, "+2,864 %"),
+                                              (-143.0, "144 times the limit")])  # fmt: skip
 def test_margin_text(margin: float | None, text: str) -> None:
     assert margin_text(margin) == text
 

@@ -21,7 +21,7 @@ from archinfer.api.arguments import (
 )
 from archinfer.api.solving import Machine, family_rules, machine
 from archinfer.asked.served import Common, Served
-from archinfer.asking import LAYERS_MOST, Quantity, read_speculation
+from archinfer.asking import LAYERS_MOST, Quantity, Span, read_speculation
 from archinfer.errors import InputError
 from archinfer.forward.compare import Entry, compare_hardware
 from archinfer.forward.depths import DepthRange, plausible_layers, predict_depths
@@ -34,8 +34,10 @@ from archinfer.models.checkpoint import read_model
 from archinfer.models.formats import kv_format, weight_format
 from archinfer.models.shape import FloatArray, ModelShape
 from archinfer.models.solver_family import FamilyRules, family_shape
+from archinfer.physics.decode import Z90
 from archinfer.physics.deployment import Deployment
 from archinfer.physics.mapping import Layout, Placement, read_layout
+from archinfer.physics.speculation import tokens_per_pass
 from archinfer.question import ASKS, options
 from archinfer.solver.slices import LAYERS_MAX
 from archinfer.words import compact
@@ -150,7 +152,7 @@ def served(profile: Hardware, nodes: Quantity | None, asked: Mapping[str, Any]) 
     gained = asked["speculation"]
     law = profile.speculation if gained is None and not drafts else None
     if gained is None:
-        gained = _USUAL_GAIN.get(drafts, "1:3")
+        gained = _usual_gain(profile, drafts)
     low, high = read_speculation(gained, drafts)
     if law is not None:
         low, high = profile.accepted_low, profile.accepted_high
@@ -187,8 +189,13 @@ def served(profile: Hardware, nodes: Quantity | None, asked: Mapping[str, Any]) 
     )
 
 
-_USUAL_GAIN = {0: "1", 1: "1:2"}
-"""Tokens gained a pass where nothing is said and no law is fitted, by drafted tokens; else 1:3."""
+def _usual_gain(profile: Hardware, drafts: int) -> Span:
+    """Tokens gained a pass where nobody says: of drafts 5 to 95 % of the profile's law."""
+    law = profile.speculation
+    if not drafts or law is None:
+        return "1" if not drafts else f"1:{min(1 + drafts, 3)}"
+    low, high = tokens_per_pass(law.acceptances(np.array([-Z90, Z90])), drafts)
+    return float(f"{low:.3g}"), float(f"{high:.3g}")
 
 
 def loads(asked: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -175,7 +175,11 @@ def prepare(row: Observation, hardware: Hardware, architecture: Architecture) ->
 
 def _pick(found: Evaluation, nodes: float, one_group: bool) -> tuple[int, bool]:
     """Index of the fastest mapping on so many nodes, and whether it holds the model; where none
-    does, of the one that takes the least memory."""
+    does, of the one that takes the least memory.
+
+    By one pass without drafts: chosen by the served speed, as `Evaluation.best` does, wafers left
+    out are predicted neither better nor worse (log score -0.074 a row either way).
+    """
     usable = np.flatnonzero(np.asarray(found.nodes) <= nodes)
     if one_group:
         # Speeds measured on so many nodes are of one tensor-parallel group, across servers

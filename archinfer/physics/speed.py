@@ -106,8 +106,8 @@ _USUAL = SoftwareFactor(USUAL_SOFTWARE, 1.0, 0.0)
 
 LEVELS = (0.05, 0.5, 0.95)
 
-_HALVINGS = 40
-"""Of the range in which a quantile lies; its 12 standard deviations are then exact to 1e-11."""
+_STEPS, _CLOSE = 60, 1e-11
+"""Most steps to a quantile, and the last one: of the logarithm of a speed."""
 
 
 def served_speed(
@@ -139,14 +139,7 @@ def served_speed(
         sd = log_sd(hardware, time)
         pairs = zip(accepted, special.ndtri(np.asarray(levels)), strict=True)
         return tuple(a * np.exp(z * sd) / time.total for a, z in pairs)
-    known = replace(workload.traffic, draft_tokens=deployment.draft_tokens)
-    workload = replace(workload, traffic=known)
-    ways = [
-        _ways(hardware, workload, mapping, time, law, software)
-        for software in softwares or (_USUAL,)
-    ]
-    centre, sd = (np.concatenate([way[i] for way in ways], axis=-1) for i in (0, 1))
-    chance = np.concatenate([way[2] for way in ways]) / len(ways)
+    centre, sd, chance = _ways(hardware, workload, mapping, time, deployment)
     if law is not None:
         accepted = [1.0] * len(levels)
     return tuple(
@@ -159,43 +152,53 @@ def _ways(
     workload: Workload,
     mapping: Placement,
     time: TokenTime,
-    law: SpeculationLaw | None,
-    software: SoftwareFactor,
+    deployment: Deployment,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """How a speed comes about with one software: centre and spread of log(tokens/s), and chance;
-    the ways along a last axis."""
-    if software != _USUAL:
-        hardware = hardware.with_fixed_times(software.factor, software.routed_kernels)
-        time = decode_time(hardware, workload, mapping)
-    total = np.asarray(time.total)
-    fixed = sum((time.scaling.get(name, 0.0) for name in SOFTWARE_TIMES), start=0.0)
-    spread = np.hypot(log_sd(hardware, time), software.log_sd * fixed / total)
-    centre = -np.log(total)[..., None]
-    sd = np.broadcast_to(np.asarray(spread)[..., None], centre.shape)
-    if law is None:
-        return centre, sd, np.ones(1)
-    used, weights = _drafted(hardware, workload, mapping, law, total)
-    drafting = np.broadcast_to(np.hypot(sd, law.spread_log_sd), used.shape)
-    chance = np.concatenate([[1.0 - law.probability], law.probability * weights])
-    return np.concatenate([centre, used], -1), np.concatenate([sd, drafting], -1), chance
+    """How a speed comes about, by software and speculation: centre and spread of log(tokens/s), and
+    chance; the ways along a last axis."""
+    softwares, law = deployment.softwares or (_USUAL,), deployment.law
+    ahead = (1,) * np.ndim(time.total)
+    """Software, and drafts, lie along axes before those of the time."""
+    factor, routed, software_sd = np.array(
+        [(s.factor, s.routed_kernels, s.log_sd) for s in softwares]
+    ).T.reshape(3, -1, 1, *ahead)
+    at = hardware.with_fixed_times(factor, routed)
+
+    def passes(drafts: FloatArray) -> TokenTime:
+        traffic = replace(workload.traffic, draft_tokens=drafts.reshape(-1, *ahead))
+        return decode_time(at, replace(workload, traffic=traffic), mapping)
+
+    plain = passes(np.array([float(deployment.draft_tokens)]))
+    total = np.asarray(plain.total)
+    fixed = sum((plain.scaling.get(name, 0.0) for name in SOFTWARE_TIMES), start=0.0)
+    spread = np.hypot(log_sd(hardware, plain), software_sd * fixed / total)
+    shape = np.broadcast_shapes(total.shape, factor.shape)
+    centre, sd = (np.broadcast_to(x, shape)[:, 0, ..., None] for x in (-np.log(total), spread))
+    chance = np.ones(1)
+    if law is not None:
+        used, weights = _drafted(passes(DRAFTS), law, shape)
+        drafting = np.broadcast_to(np.hypot(sd, law.spread_log_sd), used.shape)
+        chance = np.concatenate([[1.0 - law.probability], law.probability * weights])
+        centre, sd = np.concatenate([centre, used], -1), np.concatenate([sd, drafting], -1)
+    chance = np.tile(chance / len(softwares), len(softwares))
+    centre, sd = (np.moveaxis(x, 0, -2).reshape(*shape[2:], len(chance)) for x in (centre, sd))
+    return centre, sd, chance
 
 
 def _drafted(
-    hardware: Hardware,
-    workload: Workload,
-    mapping: Placement,
-    law: SpeculationLaw,
-    total_s: FloatArray,
+    time: TokenTime, law: SpeculationLaw, shape: tuple[int, ...]
 ) -> tuple[FloatArray, FloatArray]:
-    """Logarithm of tokens/s with speculation, a last axis of points, and the weight of each;
-    `total_s` are seconds of a pass, one each."""
-    # Along a first axis: whatever else is an array has its axes behind it.
-    drafts = DRAFTS.reshape(-1, *(1,) * np.ndim(total_s))
-    traffic = replace(workload.traffic, draft_tokens=drafts)
-    time = decode_time(hardware, replace(workload, traffic=traffic), mapping)
+    """Logarithm of tokens/s with speculation, a last axis of points, and the weight of each.
+
+    Args:
+        time: of passes with `DRAFTS` along the second axis.
+        law: of speculation.
+        shape: of software and what is timed; 1 along that axis.
+    """
     # The cost model's own price of a draft gives way to that of the law.
-    verify_s = np.broadcast_to(time.total - time.draft, (len(DRAFTS), *np.shape(total_s)))
-    verify_s = np.moveaxis(verify_s, 0, -1)[..., None, None, :]
+    verify = np.asarray(time.total - time.draft, dtype=float)
+    verify = np.broadcast_to(verify, (shape[0], len(DRAFTS), *shape[2:]))
+    verify_s = np.moveaxis(verify, 1, -1)[..., None, None, :]
     # Gauss-Hermite points of standard normals: log-odds of acceptance, logarithm of draft time. The
     # polynomials are imported when they are used.
     (logit, by_logit), (log, by_log) = map(np.polynomial.hermite_e.hermegauss, (7, 3))
@@ -206,11 +209,21 @@ def _drafted(
 
 
 def _quantile(centre: FloatArray, sd: FloatArray, chance: FloatArray, level: float) -> FloatArray:
-    """Of a mixture of normals along the last axis."""
+    """Of a mixture of normals along the last axis: Newton's steps, halves where they leave what
+    holds it."""
     low = np.min(centre - 6.0 * sd, axis=-1)
     high = np.max(centre + 6.0 * sd, axis=-1)
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        below = np.sum(chance * special.ndtr((middle[..., None] - centre) / sd), axis=-1) < level
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return np.asarray(0.5 * (low + high))
+    mean = np.sum(chance * centre, axis=-1)
+    wide = np.sqrt(np.sum(chance * ((centre - mean[..., None]) ** 2 + sd**2), axis=-1))
+    found = mean + special.ndtri(level) * wide
+    for _ in range(_STEPS):
+        z = (found[..., None] - centre) / sd
+        excess = special.ndtr(z) @ chance - level
+        density = (np.exp(-0.5 * z * z) / sd) @ chance / np.sqrt(2.0 * np.pi)
+        low, high = np.where(excess < 0.0, found, low), np.where(excess < 0.0, high, found)
+        step = found - excess / np.maximum(density, 1e-300)
+        before, inside = found, (step >= low) & (step <= high)
+        found = np.where(inside, step, 0.5 * (low + high))
+        if np.all(np.abs(found - before) < _CLOSE):
+            break
+    return np.asarray(found)

@@ -15,10 +15,17 @@ from archinfer.report import document as doc
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
+FAR = 10.0
+"""A miss beyond so many times the limit is told as a factor."""
+
+
 def margin_text(margin: float | None) -> str:
-    """A margin as a signed percentage; empty where there is none."""
+    """A margin as a signed percentage, as a factor where it fails by more than that says; empty
+    where there is none."""
     if margin is None:
         return ""
+    if margin < -FAR:
+        return f"{1.0 - margin:,.3g} times the limit"
     percent = 100.0 * margin
     return f"{percent:+,.0f} %" if abs(percent) >= 100.0 else f"{percent:+.3g} %"
 

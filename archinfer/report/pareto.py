@@ -219,12 +219,15 @@ def _sure(c: Choice) -> list[str | doc.Cell]:
 def _price(hardware: Hardware) -> str:
     """What a node costs, and by what power."""
     rent, bought = hardware.price_dollars_per_hour, hardware.price_dollars
+    keys = ("price.rent", "price.purchase")
+    guessed = any(f.estimate for f in hardware.figures if f.key in keys)
+    sure = " (an estimate)" if guessed else ""
     if math.isfinite(rent):
-        return f"{format_quantity(rent, 'dollars_per_hour')} rent"
+        return f"{format_quantity(rent, 'dollars_per_hour')}{sure} rent"
     if math.isfinite(bought):
         return (
-            f"{format_quantity(bought, 'dollars')} over {hardware.life_years:g} years and power at "
-            f"{hardware.dollars_per_kwh:g} USD/kWh"
+            f"{format_quantity(bought, 'dollars')}{sure} over {hardware.life_years:g} years and "
+            f"power at {hardware.dollars_per_kwh:g} USD/kWh"
         )
     return f"not known (--price {hardware.name}=...)"
 
@@ -238,8 +241,9 @@ def _reading(found: Pareto) -> str:
     plan = found.question
     return (
         "Prices have sources (archinfer hardware show NAME), for nodes in use "
-        f"{percent(plan.utilisation)} of the time. $/M out: for a million output tokens, their "
-        "prompts included; $/M all: the same over prompts and answers at "
+        f"{percent(plan.utilisation)} of the time; they count as exact: ranges of dollars are "
+        "those of speed. $/M out: for a million output tokens, their prompts included; $/M all: "
+        "the same over prompts and answers at "
         f"{plan.prompt_tokens:,} to {plan.output_tokens:,}. "
         "J/token: energy of an output token from idle power and that of bytes and FLOPs, without "
         "the rest of the servers; (nameplate): from the most that a node with its share of the "
