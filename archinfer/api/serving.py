@@ -194,7 +194,7 @@ def _usual_gain(profile: Hardware, drafts: int) -> Span:
     law = profile.speculation
     if not drafts or law is None:
         return "1" if not drafts else f"1:{min(1 + drafts, 3)}"
-    low, high = tokens_per_pass(law.acceptances(np.array([-Z90, Z90])), drafts)
+    low, high = np.asarray(tokens_per_pass(law.acceptances(np.array([-Z90, Z90])), drafts))
     return float(f"{low:.3g}"), float(f"{high:.3g}")
 
 
