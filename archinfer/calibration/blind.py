@@ -2,7 +2,7 @@
 
 Models are drawn as the solver's own prior has them at a speed, with any vocabulary and head, built
 with random weights and timed; `solve` and `infer` see the speed, the context, the format and the
-host's profile, and of a mixture of experts that it is one: at this size the prior has hardly any.
+host's profile, and of every second model that it is a mixture of experts.
 A speed is drawn first, since a limit on the size would be known to the draws alone: the prior
 rises with the size, and most models would lie at the limit.
 """

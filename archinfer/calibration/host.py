@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from archinfer.calibration.fit import CONSTANTS, SMALL
-from archinfer.calibration.moe.linear import SHARED
+from archinfer.calibration.moe.linear import shared_from
 from archinfer.calibration.threads import blas_threads, cores
 from archinfer.files import Document
 from archinfer.hardware.figures import KEYS
@@ -156,7 +156,7 @@ def _constants(
     }
     if host.threads > 1:
         section["small_matrix_params"] = _figure(
-            SHARED, source="OpenBLAS, interface/gemv.c: smaller matrices are not shared by threads"
+            shared_from(), source="archinfer/calibration/moe/linear.py: one core has smaller ones"
         )
     for key, (estimate, _) in CONSTANTS.items():
         if key == SMALL and host.threads == 1:
@@ -169,11 +169,6 @@ def _constants(
         spread = {"log_sd": rounded(log_sd, 4)}
         section[key] = {"value": quantity(value, dimension, 6)} | spread | {"source": measured}
     return section | {
-        "compute_overlap": _figure(
-            0,
-            source="archinfer/moe: a block of weights is read, then used again from cache for "
-            "each further token",
-        ),
         "model_error": _figure(
             rounded(min(model_error, KEYS["model_error"].most), 4),
             source=f"{measured}; spread of timings about the fit, held-out shapes included"

@@ -189,10 +189,7 @@ class Node(Record):
     """as bandwidth_efficiency, of keys and values; NaN: as for weights"""
     fixed_time_per_expert_s: Annotated[Number, Key("fixed_time_per_expert", **_TIME)] = 0.0
     """of each distinct expert that a layer runs, whatever its size"""
-    compute_overlap: Annotated[
-        Number,
-        Key("compute_overlap", "ratio", closed=True, most=1.0, optional=True, only="temporal"),
-    ] = 1.0
+    compute_overlap: Annotated[Number, Key("compute_overlap", **_SHARE | {"closed": True})] = 1.0
     """part of the memory time that hides arithmetic: 1 where the two run side by side"""
     small_matrix_speed: Annotated[Number, Key("small_matrix_speed", **_SHARE)] = 1.0
     """speed of a matrix that is too small to be shared by cores, over that of a large one"""

@@ -321,6 +321,7 @@ class NodeGroup:
             "routed_bandwidth_efficiency": -routed_s,
             "kv_bandwidth_efficiency": -kv_s if own_kv else 0.0 * kv_s,
             "compute_efficiency": -np.where(busy, compute, 0.0),
+            "compute_overlap": beyond - np.where(busy, compute, 0.0),
             "small_matrix_speed": -(small[0] * seen + np.where(busy, small[1], 0.0)),
         }
 

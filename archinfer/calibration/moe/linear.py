@@ -1,9 +1,11 @@
-"""Products of a few tokens with a large weight matrix, at the speed of memory where BLAS can.
+"""Products of a few tokens with a large weight matrix, at the speed of memory where NumPy can.
 
-Measured on two cores with OpenBLAS 0.3.31: one token streams a matrix at 22-26 GB/s;
-matrix-matrix products of two to six tokens drop to 7-11 GB/s, since BLAS packs the weights into
-a second buffer, while blocks that stay in cache, used for each token in turn, keep 11-19. On
-several threads a block that is too small for OpenBLAS to split runs on one core, at half the speed.
+Measured on two cores of an AMD EPYC with OpenBLAS 0.3.31, matrices out of memory. One core that
+takes a dot product a row reads at 28 to 31 GB/s whatever the matrix. OpenBLAS's matrix-vector
+product reads several rows at a time and starts each of them anew: at 10 to 14 GB/s with rows of
+256 to 768 numbers, 16 to 20 with longer ones, and on two cores at twice that, so that these win
+where rows are long, at 32 to 37 GB/s. Matrix-matrix products of two to six tokens pack the weights
+first, at 5 to 12 GB/s; blocks that stay in cache, used for each token in turn, keep 7 to 23.
 """
 
 from __future__ import annotations
@@ -15,16 +17,28 @@ import numpy as np
 from archinfer.calibration.moe.weights import Array
 from archinfer.calibration.threads import blas_threads
 
-CACHED = 1 << 19
-"""Weights of a block on one thread, at most: 2 MiB, which a core's second-level cache holds."""
+LONG_ROW = 1024
+"""Numbers in a row from which on two cores of OpenBLAS beat one that takes dot products."""
 SHARED = 460_800
 """Weights from which on OpenBLAS shares a matrix-vector product among threads (its
 interface/gemv.c)."""
+PAIRED = 1_000_000
+"""Weights from which on it pays to wait for a second core: 0.1 ms of reading."""
+CACHED = 1 << 19
+"""Weights of a block on one core, at most: 2 MiB."""
 SPLIT = 480_000
 """Weights of a block on several threads, at least: SHARED and a little more, and less than twice as
 many, so that two caches hold it."""
+FUSED = 4096
+"""Numbers of all tokens up to which a row is multiplied with each in turn: half of a first-level
+cache."""
 FEW_TOKENS = 6
 """Up to this many tokens, blocks beat a matrix-matrix product."""
+
+
+def shared_from() -> int:
+    """Weights from which on several threads multiply a matrix; 0: there is one thread."""
+    return {1: 0, 2: PAIRED}.get(blas_threads(), SHARED)
 
 
 def linear(x: Array, weight: Array, out: Array, scratch: Array) -> None:
@@ -32,35 +46,41 @@ def linear(x: Array, weight: Array, out: Array, scratch: Array) -> None:
 
     Args:
         x: (tokens, inputs).
-        weight: (outputs, inputs), contiguous or the transpose of a contiguous matrix.
+        weight: (outputs, inputs), contiguous.
         out: (tokens, outputs), contiguous.
         scratch: (at least tokens * outputs), used for several tokens only.
     """
     tokens, rows = out.shape
-    if tokens == 1:
-        np.dot(x, weight.T, out=out)
-    elif tokens > FEW_TOKENS:
+    if tokens > FEW_TOKENS:
         # (outputs, tokens): BLAS is faster with the long dimension as rows.
         transposed = scratch[: tokens * rows].reshape(rows, tokens)
         np.matmul(weight, x.T, out=transposed)
         out[...] = transposed.T
-    elif weight.flags.c_contiguous:
-        for part in _blocks(weight):
-            for token in range(tokens):
-                np.dot(weight[part], x[token], out=out[token, part])
-    else:
-        more = scratch[:rows]
-        for part in _blocks(weight.T):
-            for token in range(tokens):
-                into = more if part.start else out[token]
-                np.dot(x[token, part], weight.T[part], out=into)
-                if part.start:
-                    out[token] += more
+        return
+    least = shared_from()
+    shared = 0 < least <= weight.size and (weight.shape[1] >= LONG_ROW or blas_threads() > 2)
+    product = np.dot if shared else _dots
+    if tokens == 1:
+        product(weight, x[0], out[0])
+        return
+    if not shared and x.size < FUSED:
+        across = scratch[: tokens * rows].reshape(rows, tokens)
+        np.matmul(weight[:, None, None], x[:, :, None], out=across[..., None, None])
+        out[...] = across.T
+        return
+    for part in _blocks(weight, shared):
+        for token in range(tokens):
+            product(weight[part], x[token], out[token, part])
 
 
-def _blocks(matrix: Array) -> Iterator[slice]:
+def _dots(weight: Array, x: Array, out: Array) -> None:
+    """out = weight x, a dot product for each row, on one core."""
+    np.matmul(weight[:, None], x[:, None], out=out[:, None, None])
+
+
+def _blocks(matrix: Array, shared: bool) -> Iterator[slice]:
     """Rows of a matrix in equal blocks."""
     rows = len(matrix)
-    count = -(-matrix.size // CACHED) if blas_threads() == 1 else max(matrix.size // SPLIT, 1)
+    count = max(matrix.size // SPLIT, 1) if shared else -(-matrix.size // CACHED)
     for block in range(count):
         yield slice(rows * block // count, rows * (block + 1) // count)
