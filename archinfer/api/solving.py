@@ -85,8 +85,7 @@ def solve(
         return found
     # A claim says that the speed is there, and not that it is the least.
     posterior = _posterior(question.with_(observed=True), known)
-    region = found.region if question.observed else None
-    claim = examine(posterior, claimed, region) if claimed else None
+    claim = examine(posterior, claimed) if claimed else None
     if not question.observed:
         return replace(found, claim=claim)
     if posterior.possible:

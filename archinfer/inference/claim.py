@@ -18,7 +18,8 @@ from archinfer.models import catalogue
 from archinfer.models.shape import FloatArray
 from archinfer.question import ASKS
 from archinfer.record import As, Ends, Record
-from archinfer.solver.region import Region, solve
+from archinfer.solver.question import Question
+from archinfer.solver.region import feasible
 from archinfer.words import compact
 
 KEYS = {"total": "total_params", "active": "active_params", "layers": "layers"}
@@ -36,10 +37,6 @@ NEAREST = 3
 By: TypeAlias = Annotated[
     str, As(Literal["physics", "habits", "nodes", "speed", "evidence", "nothing"])
 ]
-
-
-Regions: TypeAlias = tuple[tuple[By, Region], ...]
-"""What is feasible within habits, and by physics alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,24 +109,16 @@ def limits_of(claimed: Mapping[str, Range]) -> dict[str, Range]:
     return found
 
 
-def examine(
-    posterior: Posterior, claimed: Mapping[str, Range], region: Region | None = None
-) -> Claim:
-    """Hold a claim against the posterior, the exact region and the models of the catalogue.
+def examine(posterior: Posterior, claimed: Mapping[str, Range]) -> Claim:
+    """Hold a claim against the posterior, what is feasible and the models of the catalogue.
 
     Args:
         posterior: of the question, with an observed speed.
         claimed: of total, active, layers what is claimed, as (low, high).
-        region: of the same question, where it is known.
     """
     limits = limits_of(claimed)
-    question = posterior.question
-    regions: Regions = (
-        ("habits", solve(question) if region is None else region),
-        ("physics", solve(question.with_(habits=None))),
-    )
-    alone = [_part(posterior, regions, {name: ends}) for name, ends in limits.items()]
-    whole = alone[0] if len(alone) == 1 else _part(posterior, regions, limits)
+    alone = [_part(posterior, {name: ends}) for name, ends in limits.items()]
+    whole = alone[0] if len(alone) == 1 else _part(posterior, limits)
     if whole.refuted_by == "nothing":
         least = min(alone, key=lambda part: part.probability)
         whole = replace(whole, refuted_by=least.refuted_by)
@@ -156,8 +145,8 @@ def _inside(draws: Batch, limits: Mapping[str, Range]) -> NDArray[np.bool_]:
     return inside
 
 
-def _part(posterior: Posterior, regions: Regions, limits: Mapping[str, Range]) -> Part:
-    hard = _hard(regions, limits)
+def _part(posterior: Posterior, limits: Mapping[str, Range]) -> Part:
+    hard = _hard(posterior.question, limits)
     if not posterior.possible:
         carried, refuted = hard
         return Part(_text(limits), 0.0, carried or "nothing", refuted or "nothing")
@@ -180,42 +169,38 @@ def _strongest(gains: Mapping[str, tuple[float, float]]) -> By:
     return by if ratio[by] >= TELLING else "nothing"
 
 
-def _hard(regions: Regions, limits: Mapping[str, Range]) -> tuple[By | None, By | None]:
+def _hard(question: Question, limits: Mapping[str, Range]) -> tuple[By | None, By | None]:
     """What of physics and habits leaves nothing else, and what leaves nothing of it."""
     carried: By | None = None
     refuted: By | None = None
-    asked: dict[str, Range] = {}
+    inside, outside = {}, []
     for name, (low, high) in limits.items():
-        known = getattr(regions[0][1].question, name)
-        asked[name] = (max(low, known[0]), min(high, known[1]))
-        if asked[name][0] > asked[name][1]:
-            return None, "habits"
-    for by, region in regions:
-        if region.feasible and all(_within(region, n, ends) for n, ends in limits.items()):
-            carried = by
-        met = all(_meets(region, n, ends) for n, ends in asked.items())
-        # Of one quantity alone the region's own intervals tell; of several, the joint question.
-        if not met or (len(asked) > 1 and not solve(region.question.with_(**asked)).feasible):
+        least, most = getattr(question, name)
+        inside[name] = max(low, least), min(high, most)
+        below, above = np.nextafter(low, 0.0), np.nextafter(high, np.inf)
+        if name == "layers":
+            below, above = np.ceil(low) - 1.0, np.floor(high) + 1.0
+        outside += [
+            {name: (least, float(min(below, most)))},
+            {name: (float(max(above, least)), most)},
+        ]
+    if any(low > high for low, high in inside.values()):
+        return None, "habits"
+
+    def possible(one: Question, ranges: Mapping[str, Range]) -> bool:
+        real = all(low <= high > 0.0 and low < np.inf for low, high in ranges.values())
+        return real and feasible(one.with_(**ranges))
+
+    held: tuple[tuple[By, Question], ...] = (
+        ("habits", question),
+        ("physics", question.with_(habits=None)),
+    )
+    for by, one in held:
+        if not possible(one, inside):
             refuted = by
+        elif not any(possible(one, ranges) for ranges in outside):
+            carried = by
     return carried, refuted
-
-
-def _spans(region: Region, name: str) -> tuple[FloatArray, FloatArray]:
-    if name == "layers":
-        return region.slices.layers, region.slices.layers
-    return getattr(region, f"{name}_low"), getattr(region, f"{name}_high")
-
-
-def _meets(region: Region, name: str, ends: Range) -> bool:
-    """Whether any model of the region may lie between the ends."""
-    low, high = _spans(region, name)
-    return bool(np.any((low <= ends[1]) & (high >= ends[0])))
-
-
-def _within(region: Region, name: str, ends: Range) -> bool:
-    """Whether every model of the region lies between the ends."""
-    low, high = _spans(region, name)
-    return bool(low.min() >= ends[0] and high.max() <= ends[1])
 
 
 def _needs(posterior: Posterior, limits: Mapping[str, Range]) -> Needs | None:
