@@ -348,6 +348,14 @@ def test_saved_profile_says_the_same(tmp_path: Path, wse2: tuple[Fit, list]) -> 
     assert theirs == pytest.approx(ours, rel=0.01)
 
 
+def test_a_profile_of_which_nothing_was_fitted_is_a_profile(tmp_path: Path) -> None:
+    """No row of liminal-hbm3 is published and none of its constants has a spread."""
+    fit, cases = fit_rows(Hardware.load("liminal-hbm3"), [])
+    path = tmp_path / "mine.yaml"
+    path.write_text(profile_text(fit, cases, "a command", {}), encoding="utf-8")
+    assert Hardware.read(path).covariance_names == ()
+
+
 def test_unknown_architecture_is_refused_with_its_line() -> None:
     row = next(r for r in _rows("wse-3"))
     missing = replace(row, architecture="no-such-model", origin="rows.yaml", line=7, key_lines={})

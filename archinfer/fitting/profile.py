@@ -49,13 +49,14 @@ def profile_text(fit: Fit, cases: Sequence[Case], command: str, sources: dict[st
     made = f"fit to {len(cases)} published speeds of {models} models ({command})"
     _put_constants(data, fit, made, sources)
     data["constants"] |= _error_and_gain(fit, cases, made)
-    data["covariance"] = {
-        "names": list(fit.constants),
-        "log_covariance": [[float(f"{x:.6f}") for x in row] for row in fit.constants_covariance],
-        "source": f"{made}; inverse curvature of the posterior",
-    }
-    for key in ("speculation", "software", "fit"):
+    for key in ("covariance", "speculation", "software", "fit"):
         data.pop(key, None)
+    if names := list(fit.constants):
+        data["covariance"] = {
+            "names": names,
+            "log_covariance": [[float(f"{x:.6f}") for x in r] for r in fit.constants_covariance],
+            "source": f"{made}; inverse curvature of the posterior",
+        }
     law = fit.speculation
     if law is not None:
         data["speculation"] = {
