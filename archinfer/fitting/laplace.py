@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 from scipy.optimize import minimize
@@ -10,9 +11,15 @@ from scipy.optimize import minimize
 from archinfer.models.shape import FloatArray
 
 _WIDE = 0.05
+_TRIES = 15
+"""Points of one line search: where it needs more it sees a kink, and would end where it began."""
 _FEWEST_DETAIL = 1.0
 """Least curvature of the scaled posterior along any direction, that of the prior alone: keeps the
 Laplace covariance proper where a mixture makes the maximum flat."""
+
+
+class _Stalled(Exception):
+    """A line search finds nothing better."""
 
 
 def laplace(
@@ -31,7 +38,13 @@ def laplace(
     p, step = len(start), 1e-4
     moves = np.vstack([np.zeros(p), step * np.eye(p), -step * np.eye(p)])
 
+    z, tries = start, 0
+
     def value_and_slope(z: FloatArray) -> tuple[float, FloatArray]:
+        nonlocal tries
+        tries += 1
+        if tries > _TRIES:
+            raise _Stalled
         f = objective(z + moves)
         return float(f[0]), (f[1 : p + 1] - f[p + 1 :]) / (2.0 * step)
 
@@ -41,8 +54,14 @@ def laplace(
         slopes = (f[:, :, 0] - f[:, :, 1]) / (2.0 * step)
         return np.asarray((slopes[0] - slopes[1]) / (2.0 * wide[:, None]))
 
-    best = minimize(value_and_slope, start, jac=True, method="BFGS", options={"gtol": 3e-3})
-    z = np.asarray(best.x, dtype=float)
+    def accept(xk: FloatArray) -> None:
+        nonlocal z, tries
+        z, tries = xk.copy(), 0
+
+    with suppress(_Stalled):
+        minimize(
+            value_and_slope, z, jac=True, method="BFGS", callback=accept, options={"gtol": 3e-3}
+        )
     wide = np.full(p, _WIDE)
     curvature = curvature_at(z, wide)
     # The posterior's width, all else held.
