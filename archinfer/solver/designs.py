@@ -56,7 +56,7 @@ class Design(Record):
     speed: Quantiles
     """tokens/s of one user"""
     accepted_needed: float
-    """accepted tokens a pass to reach the speed"""
+    """accepted tokens a pass to reach the speed (`physics.speed.accepted_needed`)"""
     time_s: Annotated[dict[str, float], As(TokenTime)]
     memory_bytes: float
     """over all nodes"""
