@@ -30,9 +30,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from archinfer.calibration.bench import low
+from archinfer.calibration.bench import buffer, low, read_kernels
 from archinfer.calibration.moe import Counters, Decoder, MoEConfig, Weights
-from archinfer.calibration.moe.ceilings import buffer, read_kernels
 
 T = TypeVar("T")
 

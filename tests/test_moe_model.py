@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from archinfer.calibration.bench import buffer, read_kernels
 from archinfer.calibration.moe import Decoder, MoEConfig, Weights
-from archinfer.calibration.moe.ceilings import buffer, read_kernels
 from archinfer.calibration.moe.operations import route
 from archinfer.errors import InputError
 

@@ -41,6 +41,7 @@ def predict(
     from archinfer.api.serving import loads, served
     from archinfer.api.solving import machine
     from archinfer.cli.output import warn
+    from archinfer.forward.prediction import Predictions
     from archinfer.report import predict as report
     from archinfer.report import sweep
     from archinfer.report.predict_chart import predict_chart
@@ -59,7 +60,7 @@ def predict(
         warn(message)
     told, chart = (sweep, sweep.sweep_chart) if len(swept) > 1 else (report, predict_chart)
     return Answer(
-        report.record(rows, profile, overrides),
+        Predictions(tuple(row.record for row in rows), overrides, profile.provenance),
         lambda _: told.document(rows, overrides),
         lambda _: told.csv_rows(rows),
         (lambda _: chart(rows)) if any(row.result.fits for row in rows) else None,

@@ -211,23 +211,17 @@ class Hardware(Node):
             else:
                 values[KEYS[figure.key].attribute] = figure.value
         names, matrix = profile.joint_covariance()
+        same = ("name", "title", "node", "execution", "usual_software", "note")
         return cls(
-            name=profile.name,
-            title=profile.title,
-            node=profile.node,
-            execution=profile.execution,
+            **{name: getattr(profile, name) for name in same},
             peaks_flops=tuple(peaks),
             figures=figures,
             covariance_names=names,
             log_covariance=matrix,
             speculation=profile.speculation_law(),
-            usual_software=profile.usual_software,
-            note=profile.note,
             software=tuple(
-                SoftwareFactor(
-                    name, other.fixed_time_factor, other.log_sd, other.routed_kernels_factor
-                )
-                for name, other in (profile.software or {}).items()
+                SoftwareFactor(name, o.fixed_time_factor, o.log_sd, o.routed_kernels_factor)
+                for name, o in (profile.software or {}).items()
             ),
             origin=origin,
             **values,

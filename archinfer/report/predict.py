@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from archinfer.forward.prediction import Predictions
-from archinfer.hardware.profile import Hardware
 from archinfer.report import document as doc
 from archinfer.report.predict_chart import panels, times_s
 from archinfer.report.predict_model import (
@@ -24,12 +22,6 @@ from archinfer.report.predict_model import (
 )
 from archinfer.report.sources import provenance
 from archinfer.words import compact, counted, load, percent, seconds, size, speed, speeds
-
-
-def record(rows: list[Row], hardware: Hardware, overrides: tuple[str, ...]) -> Predictions:
-    """The JSON document."""
-    return Predictions(tuple(row.record for row in rows), overrides, hardware.provenance)
-
 
 COLUMNS = (
     "model", "hardware", "total_params=parameters.total", "active_params=parameters.active",
