@@ -44,8 +44,9 @@ def kronecker(count: int, dimensions: int, rng: np.random.Generator) -> FloatArr
     Richtmyer's sequence with the square roots of the first primes and a random shift.
     """
     steps = np.sqrt(np.asarray(_PRIMES[:dimensions], dtype=float))
-    points = (rng.random(dimensions) + np.arange(1.0, count + 1.0)[:, None] * steps) % 1.0
-    return np.asarray(np.clip(points, 1e-12, 1.0 - 1e-12))
+    points = rng.random(dimensions) + np.arange(1.0, count + 1.0)[:, None] * steps
+    points -= np.floor(points)
+    return np.asarray(np.clip(points, 1e-12, 1.0 - 1e-12, out=points))
 
 
 def normal_points(count: int, dimensions: int, rng: np.random.Generator) -> FloatArray:
