@@ -136,7 +136,7 @@ class MachineFit:
                 return Coefficient(value, low, high)
             return Coefficient(seconds_at_1 / value, seconds_at_1 / high, seconds_at_1 / low)
 
-        shares = ("bandwidth_efficiency", "kv_bandwidth_efficiency", "compute_efficiency", SMALL)
+        shares = [n for n in self.names if not n.startswith("fixed_time")]
         return {
             "seconds_per_weight_byte": interval("bandwidth_efficiency", 1.0 / peak),
             "seconds_per_kv_byte": interval("kv_bandwidth_efficiency", 1.0 / peak),
@@ -144,7 +144,7 @@ class MachineFit:
             "seconds_per_layer": interval("fixed_time_per_layer"),
             "seconds_per_expert_call": interval("fixed_time_per_expert"),
             "seconds_per_token": interval("fixed_time_per_token"),
-        } | {name: interval(name) for name in shares if name in self.names}
+        } | {name: interval(name) for name in shares}
 
 
 def pass_time(hardware: Hardware, point: Point) -> TokenTime:

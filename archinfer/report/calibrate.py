@@ -27,8 +27,9 @@ _COEFFICIENTS = {
     "seconds_per_token": "per token",
     "bandwidth_efficiency": "bandwidth reached, weights",
     "kv_bandwidth_efficiency": "bandwidth reached, KV cache",
-    "compute_efficiency": "peak reached",
-    "small_matrix_speed": "speed of small matrices, on one core",
+    "compute_efficiency": "peak reached, beyond the reads",
+    "compute_overlap": "time of reading that hides arithmetic",
+    "small_matrix_speed": "one core's speed, of all cores' (small matrices)",
 }
 MODEL_QUANTITIES = ("total_params", "active_params", "layers")
 
@@ -112,7 +113,16 @@ def tables(found: Calibration) -> Iterator[doc.Table]:
     yield table(title, ["what", "value", "used", "why"], carried, "prrp")
     if found.blind is not None:
         title = f"Blind test of {found.blind.cases} models: truth inside, and median width"
-        headings = ["what", "region", "width", "90 %", "width", "before", "bits", "pinned"]
+        headings = [
+            "what",
+            "in solve's range",
+            "width",
+            "in 90 %",
+            "width",
+            "before",
+            "bits",
+            "pinned",
+        ]
         yield table(title, headings, _blind_rows(found.blind), "prrrrrrr")
 
 
@@ -153,8 +163,8 @@ def sentences(found: Calibration) -> list[str]:
         ),
         f"Held-out shapes: median error {percent(held.median_error, 1)}, "
         f"worst {percent(held.worst_error, 1)}; "
-        f"{run.rounds} rounds; the median of repeated steps is {percent(run.jitter)} above the "
-        "5 % quantile that counts.",
+        f"{run.rounds} rounds, of which the fastest twentieth counts; the usual step took "
+        f"{percent(run.jitter)} longer (other programs, the clock of the cores).",
         _range(found),
         "Seconds per byte, FLOP, layer, expert call and token stay on this machine.",
     ]
@@ -177,8 +187,9 @@ def _blind_sentences(blind: BlindTest) -> list[str]:
     if loose:
         said += f"; not {' nor '.join(loose)}"
     return [
-        f"Blind test: {percent(blind.coverage_region)} of the models lie in the solver's "
-        f"region. {said}."
+        "Blind test: solve tells a range of each quantity; total, active and layers together, at "
+        "the model's own vocabulary and head, are an answer of solve for "
+        f"{percent(blind.coverage_region)} of the models. {said}."
         " A machine that is bound by memory bandwidth reads the active parameters and waits once "
         "a layer; the experts that a token does not use cost it nothing, so what is said of the "
         "total comes from the prior.",
