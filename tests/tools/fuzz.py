@@ -116,12 +116,11 @@ def faults(case: Case, done: Done) -> Iterator[str]:
             # Of several checks the others still have their verdicts.
             yield "exit code 2 and something on stdout"
         last = done.err.strip().split("\n")
-        # Of several files each has its line.
-        most = sum(not word.startswith("-") for word in case.words[1:])
-        most = most if case.words[0] in ("check", "evidence", "hardware") else 1
-        if not last[-1].startswith("error:") or not (
-            1 <= sum(x.startswith("error:") for x in last) <= max(most, 1)
-        ):
+        faults = [x for x in last if x.startswith("error:")]
+        # Every fault of a file has its line, once.
+        several = case.words[0] in ("check", "evidence", "hardware")
+        told = len(set(faults)) == len(faults) if several else len(faults) == 1
+        if not last[-1].startswith("error:") or not told:
             yield f"exit code 2 without one line of error: {done.err[:200]!r}"
     if any(ord(c) < 32 and c != "\n" for c in done.out + done.err):
         yield "a control character in the output"
