@@ -139,7 +139,7 @@ def gpu_fits(makers: Collection[str]) -> dict[str, LogFit]:
 def with_fit(hardware: Hardware, fit: LogFit) -> Hardware:
     """A profile with the constants of a fit and their covariance."""
     names = (*gpu.NAMES, gpu.REDUCTIONS)
-    machine = gpu.at(hardware, dict(zip(names, np.exp(fit.theta), strict=True)))
+    machine = gpu.at(hardware, dict(zip(names, np.exp(fit.theta[: len(names)]), strict=True)))
     place = {name: i for i, name in enumerate(names)}
     rows = [place[name] for name in hardware.covariance_names]
     software = tuple(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from archinfer.models.formats import weight_format
 from archinfer.phrases import NOTES
+from archinfer.physics.decode import Z90
 from archinfer.physics.speed import tokens_per_s
 from archinfer.record import As, Ends, Nullable, Record, keyed
 from archinfer.solver.constraints import Candidate
@@ -79,7 +80,7 @@ def sensitivity(question: Question, design: Design) -> tuple[Sensitivity, ...]:
 
 
 FASTER = 0.9
-"""Fixed times over those of the usual software from which another one is told of."""
+"""Fixed times over those of the usual software, at 95 %, from which another one is told of."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,8 @@ def variants(question: Question) -> tuple[Variant, ...]:
         alone = question.with_(speculation=(1.0, 1.0))
         asked.append(("no speculation", NOTES["no speculation"], alone))
     hardware = question.hardware
-    for name, factor, *_ in hardware.software:
-        if factor >= FASTER:
+    for name, factor, log_sd, _ in hardware.software:
+        if factor * np.exp(Z90 * log_sd) >= FASTER:
             continue
         usual = hardware.usual_software
         place = NOTES["in place of"].format(usual=usual) if usual else ""
