@@ -156,7 +156,7 @@ def record(folder: Path, only: str) -> None:
                 check=False,
             )
             files = {
-                str(path.relative_to(scratch)): path.read_text(encoding="utf-8")
+                str(path.relative_to(scratch)): path.read_text("utf-8").replace(scratch, "OUT")
                 for path in sorted(Path(scratch).rglob("*"))
                 if path.is_file()
             }
