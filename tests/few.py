@@ -10,8 +10,10 @@ from typing import Any
 from unittest.mock import patch
 
 from archinfer.api import planning, serving, solving
+from archinfer.cli import predict as prediction
 from archinfer.inference import alternatives
 from archinfer.inference.infer import infer
+from archinfer.models import catalogue
 
 assert infer.__kwdefaults__ is not None
 
@@ -35,7 +37,24 @@ def answered_once() -> Iterator[None]:
     with ExitStack() as stack:
         for module, name in ((solving, "solve"), (serving, "compare"), (planning, "pareto")):
             stack.enter_context(patch.object(module, name, _once(getattr(module, name))))
+        stack.enter_context(patch.object(prediction, "_known", _known_once(prediction._known)))
         yield
+
+
+def _known_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Predictions of the catalogue's models: a profile and a deployment say what they are."""
+    kept: list[tuple[Any, Any]] = []
+
+    def known(*asked: Any) -> Any:
+        if asked[0] not in catalogue.names():
+            return function(*asked)
+        for others, row in kept:
+            if others == asked:
+                return row
+        kept.append((asked, function(*asked)))
+        return kept[-1][1]
+
+    return known
 
 
 def _once(function: Callable[..., Any]) -> Callable[..., Any]:
