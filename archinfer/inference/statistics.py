@@ -145,7 +145,7 @@ def _rounded(value: float, unit: float) -> float:
     lead = np.floor(np.log10(abs(value)))
     units = [step * 10.0 ** (lead - k) for k in (2, 1) for step in (1.0, 2.0, 5.0)]
     least = next((u for u in units if u >= unit), 10.0**lead)
-    return float(np.round(value / least) * least)
+    return float(f"{np.round(value / least) * least:.6g}")
 
 
 def equal_mass_edges(values: FloatArray, weights: FloatArray, bins: int) -> FloatArray:
