@@ -29,6 +29,9 @@ freedom has 0.4 % there. No reason to refuse an answer unless the speed is `UNLI
 EXPLAINED = 0.5
 """Least posterior probability that a speed is explained, for an answer to be given."""
 
+PAIRS_OF = 8
+"""Most pieces of which pairs are looked at: each pair is a posterior of its own."""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Contradiction(Record):
@@ -106,7 +109,7 @@ def contradictions(
     """
     alone = [(s, left) for s in suspects if (left := without((s,)))]
     found = [_against(s, left.expected[0], "") for s, left in alone]
-    if len(suspects) > 2 and all(left.agreement < UNLIKELY for _, left in alone):
+    if 2 < len(suspects) <= PAIRS_OF and all(left.agreement < UNLIKELY for _, left in alone):
         pairs = ((two, left) for two in combinations(suspects, 2) if (left := without(two)))
         two, left = max(pairs, key=lambda pair: pair[1].agreement, default=((), None))
         if left is not None and left.agreement >= UNLIKELY:

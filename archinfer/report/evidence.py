@@ -40,7 +40,9 @@ def blocks(posterior: Posterior) -> Iterator[doc.Block]:
 
 def _deployments(posterior: Posterior) -> list[Sequence[str]]:
     def shares(found: Mapping[str, float]) -> str:
-        return ", ".join(f"{name} {percent(p)}" if p < 1.0 else name for name, p in found.items())
+        if len(found) == 1:
+            return next(iter(found))
+        return ", ".join(f"{name} {percent(p)}" for name, p in found.items())
 
     return [
         (
