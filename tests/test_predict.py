@@ -656,3 +656,10 @@ def test_advice_names_formats_that_the_machine_computes_or_widens(
     assert {c.name for c in found.changes} & {"fp8", "int8", "int4", "nvfp4"} == formats
     (cache,) = (c.text for c in found.changes if c.name == "kv")
     assert cache.split()[0] in formats
+
+
+@pytest.mark.parametrize(("drafts", "accepted"), [(2, 2.58), (3, 2.82), (5, 3.01)])
+def test_a_number_of_drafts_gains_what_the_law_says(drafts: int, accepted: float) -> None:
+    """Accepted tokens a pass of DeepSeek-R1 on eight B200, as TensorRT-LLM published them."""
+    served = named("deepseek-r1", "b200", nodes=8, draft_tokens=drafts).deployment
+    assert 1.0 < served.accepted_low <= accepted <= served.accepted_high < 1 + drafts
