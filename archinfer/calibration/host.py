@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from archinfer.calibration.fit import CONSTANTS, SMALL
-from archinfer.calibration.moe.linear import shared_from
-from archinfer.calibration.threads import blas_threads, cores
+from archinfer.calibration.threads import blas_threads, cores, shared_from
 from archinfer.files import Document
 from archinfer.hardware.figures import KEYS
 from archinfer.hardware.profile import Hardware
@@ -156,7 +155,7 @@ def _constants(
     }
     if host.threads > 1:
         section["small_matrix_params"] = _figure(
-            shared_from(), source="archinfer/calibration/moe/linear.py: one core has smaller ones"
+            shared_from(), source="archinfer/calibration/threads.py: one core has smaller ones"
         )
     for key, (estimate, _) in CONSTANTS.items():
         if key == SMALL and host.threads == 1:

@@ -7,6 +7,9 @@ from functools import cache
 
 VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Read once by the libraries, when they are loaded."""
+SHARED = 460_800
+"""Weights from which on OpenBLAS shares a matrix-vector product among threads (its
+interface/gemv.c)."""
 
 
 def cores() -> int:
@@ -27,3 +30,8 @@ def limit_threads(threads: int) -> None:
     """Let libraries that are loaded from now on use so many threads."""
     os.environ.update(dict.fromkeys(VARIABLES, str(threads)))
     blas_threads.cache_clear()
+
+
+def shared_from() -> int:
+    """Weights from which on several threads multiply a matrix; 0: there is one thread."""
+    return SHARED if blas_threads() > 1 else 0

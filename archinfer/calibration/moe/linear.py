@@ -4,7 +4,8 @@ Measured on two cores of an AMD EPYC with OpenBLAS 0.3.31, matrices out of memor
 takes a dot product a row reads at 28 to 31 GB/s whatever the matrix. OpenBLAS's matrix-vector
 product reads several rows at a time and starts each of them anew: at 10 to 14 GB/s with rows of
 256 to 768 numbers, 16 to 20 with longer ones, and on two cores at twice that, so that these win
-where rows are long, at 32 to 37 GB/s. Matrix-matrix products of two to six tokens pack the weights
+where a matrix is shared out and its rows are long, at 32 to 37 GB/s: one whose rows are short lies
+in memory the other way round then. Matrix-matrix products of two to six tokens pack the weights
 first, at 5 to 12 GB/s; blocks that stay in cache, used for each token in turn, keep 7 to 23.
 """
 
@@ -15,15 +16,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from archinfer.calibration.moe.weights import Array
-from archinfer.calibration.threads import blas_threads
+from archinfer.calibration.threads import shared_from
 
-LONG_ROW = 1024
-"""Numbers in a row from which on two cores of OpenBLAS beat one that takes dot products."""
-SHARED = 460_800
-"""Weights from which on OpenBLAS shares a matrix-vector product among threads (its
-interface/gemv.c)."""
-PAIRED = 1_000_000
-"""Weights from which on it pays to wait for a second core: 0.1 ms of reading."""
 CACHED = 1 << 19
 """Weights of a block on one core, at most: 2 MiB."""
 SPLIT = 480_000
@@ -36,17 +30,12 @@ FEW_TOKENS = 6
 """Up to this many tokens, blocks beat a matrix-matrix product."""
 
 
-def shared_from() -> int:
-    """Weights from which on several threads multiply a matrix; 0: there is one thread."""
-    return {1: 0, 2: PAIRED}.get(blas_threads(), SHARED)
-
-
 def linear(x: Array, weight: Array, out: Array, scratch: Array) -> None:
     """out = x weight^T.
 
     Args:
         x: (tokens, inputs).
-        weight: (outputs, inputs), contiguous.
+        weight: (outputs, inputs), contiguous or the transpose of a contiguous matrix.
         out: (tokens, outputs), contiguous.
         scratch: (at least tokens * outputs), used for several tokens only.
     """
@@ -57,11 +46,20 @@ def linear(x: Array, weight: Array, out: Array, scratch: Array) -> None:
         np.matmul(weight, x.T, out=transposed)
         out[...] = transposed.T
         return
-    least = shared_from()
-    shared = 0 < least <= weight.size and (weight.shape[1] >= LONG_ROW or blas_threads() > 2)
+    turned = not weight.flags.c_contiguous
+    shared = turned or 0 < shared_from() <= weight.size
     product = np.dot if shared else _dots
     if tokens == 1:
         product(weight, x[0], out[0])
+        return
+    if turned:
+        more = scratch[:rows]
+        for part in _blocks(weight.T, shared):
+            for token in range(tokens):
+                into = more if part.start else out[token]
+                np.dot(x[token, part], weight.T[part], out=into)
+                if part.start:
+                    out[token] += more
         return
     if not shared and x.size < FUSED:
         across = scratch[: tokens * rows].reshape(rows, tokens)

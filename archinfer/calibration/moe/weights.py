@@ -2,7 +2,8 @@
 
 A decode step reads each weight once, from the start of a layer to its end, so the arrays lie in
 the order in which they are used. Matrices are (outputs, inputs), row by row: a product with one
-token is then a row-wise dot product that streams through memory.
+token is then a row-wise dot product that streams through memory. Where that makes short rows of a
+matrix that threads share (an expert's way down from a small width), it lies the other way round.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archinfer.calibration.moe.config import MoEConfig
+from archinfer.calibration.threads import shared_from
 
 Array: TypeAlias = NDArray[np.float32]
 
 BLOCK = 1 << 22
 """Numbers drawn from one seed: small against a layer, so that threads share the work."""
+LONG_ROW = 1024
+"""Numbers in a row from which on OpenBLAS reads at full speed."""
 LINE = 16
 """Float32 numbers in a cache line of 64 bytes."""
 BEHIND = 4
@@ -124,7 +128,7 @@ class Weights:
             else:
                 variance = 1.0 if kind == "embedding" else 1.0 / array.shape[-1]
                 mean, half_width = 0.0, math.sqrt(3.0 * variance)
-            flat = array.reshape(-1)
+            flat = (array if array.flags.c_contiguous else array.swapaxes(-1, -2)).reshape(-1)
             jobs += [
                 (flat[at : at + BLOCK], mean, half_width, (seed, number, at // BLOCK))
                 for at in range(0, flat.size, BLOCK)
@@ -158,9 +162,21 @@ def _carve(shapes: dict[str, tuple[int, ...]]) -> dict[str, Array]:
     at = (BEHIND - block.ctypes.data // block.itemsize) % LINE
     arrays = {}
     for name, shape in shapes.items():
-        arrays[name] = block[at : at + sizes[name]].reshape(shape)
+        memory = block[at : at + sizes[name]]
+        # Rows of the embedding are looked up, one by one.
+        if name != "embedding" and _turned(shape):
+            arrays[name] = memory.reshape(*shape[:-2], shape[-1], shape[-2]).swapaxes(-1, -2)
+        else:
+            arrays[name] = memory.reshape(shape)
         at += -(-sizes[name] // LINE) * LINE
     return arrays
+
+
+def _turned(shape: tuple[int, ...]) -> bool:
+    """Whether a matrix lies with its outputs side by side: threads share it, its rows are short."""
+    if len(shape) < 2 or not shape[-1] < LONG_ROW <= shape[-2]:
+        return False
+    return 0 < shared_from() <= shape[-1] * shape[-2]
 
 
 def _fill(out: Array, mean: float, half_width: float, seed: tuple[int, int, int]) -> None:
