@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from archinfer import units
+from archinfer.asked.served import OUTPUT_USUAL
 from archinfer.asking import Range
 from archinfer.errors import FileError, InputError, UnknownNameError
 from archinfer.question import ASKS, TYPES, options
@@ -73,11 +74,17 @@ def count(name: str, asked: Mapping[str, Any], default: Any = None) -> Any:
 
 def mixed_load(asked: Mapping[str, Any], context: Any = "8k") -> tuple[int, int | None, int]:
     """Tokens of context, of a prompt where one is said, and of an answer."""
-    prompt, answer = count("prompt", asked), count("output", asked, "1k")
+    prompt, answer = count("prompt", asked), count("output", asked, OUTPUT_USUAL)
     usual = context if prompt is None else prompt + answer // 2
     tokens = count("context", asked, usual)
     if prompt is not None and prompt > tokens:
         raise InputError(f"prompt: expected at most the context ({tokens:,}), found {prompt:,}")
+    said = asked.get("output") not in (None, OUTPUT_USUAL)
+    if prompt is None and said and answer // 2 >= tokens:
+        raise InputError(
+            f"output: expected less than twice the context ({tokens:,}, half an answer is in it), "
+            f"found {answer:,}"
+        )
     return tokens, prompt, answer
 
 

@@ -200,6 +200,8 @@ def _taken(document: Document, place: Location, entry: Any) -> tuple[str, Any]:
         raise InputError(f"expected one of {known} in each entry, found {found}")
     (kind,) = said
     if kind in NAMED:
+        if kind == "weights":
+            weight_formats(entry.weights)
         return kind, getattr(entry, kind)
     if entry.spread is not None and entry.within is not None:
         raise document.error((*place, "within"), "spread and within in one entry: expected one")

@@ -46,7 +46,8 @@ _CONTEXTS = (
 )
 _USERS = Use("Users served at once.", "1")
 _SEVERAL_USERS = Use("Users served at once; several for a sweep, as 1,8,32.", "1")
-_ANSWER = Use("Tokens of a user's answer.", "1k")
+OUTPUT_USUAL = "1k"
+_ANSWER = Use("Tokens of a user's answer.", OUTPUT_USUAL)
 _PROMPT = "Tokens of a user's prompt. Default: the context less half an answer."
 _TARGET = "Tokens/s that one user shall see at least, as 100."
 MAX_COST = "Dollars for a million output tokens at most, as 2USD."

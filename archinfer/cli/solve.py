@@ -52,7 +52,10 @@ def solve(
         from archinfer.solver.emit import emit as write
 
         if not found.architectures:
-            warn(f"nothing is feasible, so there is nothing to write: {emit} was not written")
+            nothing = "no buildable architecture lies in the region" if found.feasible else (
+                "nothing is feasible"
+            )  # fmt: skip
+            warn(f"{nothing}, so there is nothing to write: {emit} was not written")
         for path in write(found.architectures, question, emit):
             say(f"wrote {path}")
     return Answer(found, document, csv_rows, chart if found.feasible else None, explain)

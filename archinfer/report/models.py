@@ -63,7 +63,7 @@ def figures(facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "layers", facts["layers"]
     yield "hidden size", facts["hidden_size"]
     yield "vocabulary", facts["vocab_size"]
-    yield f"weight bytes as released, {facts['weight_format']}", facts["weight_bytes"]
+    yield f"weight bytes, {facts['weight_format']}", facts["weight_bytes"]
     formats = facts["weight_formats"]
     for name, stored in facts["weight_bytes_by_component"].items():
         yield f"  bytes of {COMPONENTS.get(name, name)}, {formats.get(name, 'vectors')}", stored

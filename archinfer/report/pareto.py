@@ -46,7 +46,7 @@ def document(found: Pareto) -> doc.Document:
     """The answer first, then each machine's best, then the fronts."""
     plan = found.question
     blocks: list[doc.Block] = [doc.Paragraph(_asked(plan), where=doc.ALL)]
-    if plan.aims:
+    if plan.aims or not found.deployments:
         blocks.append(doc.Paragraph(answer(found), "strong", doc.ALL))
         if found.what_would_help:
             blocks.append(_help(found))
@@ -125,8 +125,8 @@ def answer(found: Pareto) -> str:
         return f"{what}: {_where(found.cheapest)}: {_does(found.cheapest)}."
     if found.nearest is None:
         return (
-            "Nothing holds the model on these nodes: --nodes sets how many there are, --weights "
-            "the format of its weights."
+            "Nothing holds the model and the caches of its users on these nodes: --nodes sets how "
+            "many there are, --users and --weights what they hold."
         )
     missed = found.nearest.misses_by
     by = f"by a factor of {figure(missed)}" if math.isfinite(missed) else "in something not known"
@@ -219,8 +219,8 @@ def _sure(c: Choice) -> list[str | doc.Cell]:
 def _price(hardware: Hardware) -> str:
     """What a node costs, and by what power."""
     rent, bought = hardware.price_dollars_per_hour, hardware.price_dollars
-    keys = ("price.rent", "price.purchase")
-    guessed = any(f.estimate for f in hardware.figures if f.key in keys)
+    used = "price.rent" if math.isfinite(rent) else "price.purchase"
+    guessed = any(f.estimate for f in hardware.figures if f.key == used)
     sure = " (an estimate)" if guessed else ""
     if math.isfinite(rent):
         return f"{format_quantity(rent, 'dollars_per_hour')}{sure} rent"

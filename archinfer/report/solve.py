@@ -114,7 +114,8 @@ def _asked_for(q: Question) -> Iterator[str]:
     if q.layout is not None:
         yield f"mapping {q.layout.text}"
     if q.confidence_z != 0.0 and not q.observed:
-        yield f"the speed held with a probability of {100.0 * q.confidence:.3g} %"
+        most = "" if q.speculation[0] == q.speculation[1] else " with the most accepted tokens"
+        yield f"the speed held with a probability of {100.0 * q.confidence:.3g} %{most}"
     if q.throughput_tokens_per_s is not None:
         yield f"at least {plain_number(q.throughput_tokens_per_s, 6)} tokens/s over all users"
     if q.max_token_dollars is not None:

@@ -112,6 +112,8 @@ def lines(found: Validation) -> list[str]:
             f"worst {error_text(errors['worst_abs_error'])}"
         )
     for name, quality in found.fits.items():
+        if not quality["rows"]:
+            continue
         out.append(
             f"fit of {name} to all its {quality['rows']:.0f} rows: rms "
             f"{100 * quality['rms_error']:.1f} %, worst {100 * quality['worst_error']:.1f} %"
