@@ -54,6 +54,34 @@ def test_random_weights_have_the_promised_size() -> None:
     assert 0.8 <= layer.mlp_norm.min() < layer.mlp_norm.max() <= 1.2
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_short_rows_that_threads_share_lie_the_other_way_round_and_give_the_same_logits(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archinfer.calibration.threads.blas_threads", lambda: threads)
+    config = dataclasses.replace(CONFIG, hidden_size=1024, moe_intermediate_size=480)
+    weights = Weights.random(config, seed=3)
+    rows = Weights.empty(config)
+    for (name, array), (_, out) in zip(weights.named(), rows.named(), strict=True):
+        out[...] = array
+        turned = threads > 1 and name.endswith("expert_down")
+        assert array.flags.c_contiguous != turned, name
+        assert array.std() > 0.0
+    for layer in rows.layers:
+        layer.expert_down = np.ascontiguousarray(layer.expert_down)
+    prompt = np.arange(12).reshape(2, 6)
+    assert np.allclose(
+        Decoder(weights, 2).prefill(prompt), Decoder(rows, 2).prefill(prompt), atol=1e-4
+    )
+
+
+def test_the_embedding_lies_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking a token up in a transposed table would copy the table."""
+    monkeypatch.setattr("archinfer.calibration.threads.blas_threads", lambda: 2)
+    config = dataclasses.replace(CONFIG, vocab_size=1 << 15)
+    assert Weights.empty(config).embedding.flags.c_contiguous
+
+
 def test_building_takes_no_more_memory_than_the_model() -> None:
     config = dataclasses.replace(CONFIG, hidden_size=512, moe_intermediate_size=512, layers=4)
     tracemalloc.start()

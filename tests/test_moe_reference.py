@@ -216,17 +216,18 @@ def test_what_a_pass_takes_does_not_grow_with_the_square_of_its_tokens() -> None
     assert peak < batch * DEEPSEEK.experts_per_token * batch
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("tokens", [1, 2, FEW_TOKENS, FEW_TOKENS + 1, 40])
 @pytest.mark.parametrize("shape", [(7, 5), (1300, 1024), (2500, 600)])
-def test_linear_is_a_matrix_product_for_any_number_of_tokens(
+def test_linear_is_a_matrix_product_for_any_number_of_tokens_in_either_order_of_memory(
     tokens: int, shape: tuple[int, int], threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archinfer.calibration.moe.linear.blas_threads", lambda: threads)
+    monkeypatch.setattr("archinfer.calibration.threads.blas_threads", lambda: threads)
     rng = np.random.default_rng(0)
     weight = rng.standard_normal(shape, dtype=np.float32)
     x = rng.standard_normal((tokens, shape[1]), dtype=np.float32)
     expected = x.astype(float) @ weight.T.astype(float)
-    out = np.full((tokens, shape[0]), np.nan, dtype=np.float32)
-    linear(x, weight, out, np.empty(out.size, dtype=np.float32))
-    assert relative(out, expected) < 1e-5
+    for stored in (weight, np.asfortranarray(weight)):
+        out = np.full((tokens, shape[0]), np.nan, dtype=np.float32)
+        linear(x, stored, out, np.empty(out.size, dtype=np.float32))
+        assert relative(out, expected) < 1e-5

@@ -26,13 +26,14 @@ def save(chart: Chart, path: str) -> None:
     """Draw `chart` to `path`, as its suffix says."""
     import matplotlib
 
-    made = figure(chart)
     suffix = os.path.splitext(path)[1].lower()[1:]
     stamp = "Date" if suffix == "svg" else "CreationDate" if suffix == "pdf" else "Software"
     out = io.BytesIO()
-    # Text stays text, and the same chart gives the same file.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "archinfer"}):
-        made.savefig(out, format=suffix, dpi=150, metadata={stamp: None})
+    # Text stays text, dollars are dollars, and the same chart gives the same file.
+    with matplotlib.rc_context(
+        {"svg.fonttype": "none", "svg.hashsalt": "archinfer", "text.parse_math": False}
+    ):
+        figure(chart).savefig(out, format=suffix, dpi=150, metadata={stamp: None})
     write(path, out.getvalue())
 
 
