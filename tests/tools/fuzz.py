@@ -117,9 +117,9 @@ def faults(case: Case, done: Done) -> Iterator[str]:
             yield "exit code 2 and something on stdout"
         last = done.err.strip().split("\n")
         faults = [x for x in last if x.startswith("error:")]
-        # Every fault of a file has its line, once.
-        several = case.words[0] in ("check", "evidence", "hardware")
-        told = len(set(faults)) == len(faults) if several else len(faults) == 1
+        # Every fault of a file has its line, once; of several files each has its own.
+        placed = all(re.match(r"error: .+?:\d+: |error: \S+: ", x) for x in faults)
+        told = len(faults) == 1 or (placed and len(set(faults)) == len(faults) > 1)
         if not last[-1].startswith("error:") or not told:
             yield f"exit code 2 without one line of error: {done.err[:200]!r}"
     if any(ord(c) < 32 and c != "\n" for c in done.out + done.err):
