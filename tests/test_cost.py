@@ -261,6 +261,11 @@ def test_best_side_is_the_minimum(r: float, work_cycles: float, hop: float, step
     assert cycles(math.log(found)) <= best.fun * (1 + 1e-4)
 
 
+def test_without_reductions_a_region_is_as_large_as_it_may_be() -> None:
+    with np.errstate(all="raise"):
+        assert best_side(0.0, 1e5, 1.0, 5.0) > 1e9
+
+
 ANY_SHAPE = st.tuples(
     st.floats(1e9, 1e11), st.floats(1.0, 30.0), st.integers(8, 120), st.integers(1, 8)
 )

@@ -49,9 +49,9 @@ def best_side(
 
     g(s) = R (hop s + step sqrt s) + C / s^2 has one minimum, where
     R (hop s^3 + step s^2.5 / 2) = 2 C. Newton on the logarithms, in which the left side is
-    nearly straight (its slope runs from 2.5 to 3): two steps reach 1e-8.
+    nearly straight (its slope runs from 2.5 to 3): two steps reach 1e-8. Huge where R = 0.
     """
-    target = 2.0 * np.maximum(work_cycles, 1e-30) / reductions
+    target = 2.0 * np.maximum(work_cycles, 1e-30) / np.maximum(reductions, 1e-30)
     side = np.cbrt(target / hop_cycles)
     for _ in range(2):
         half = 0.5 * step_cycles * np.sqrt(side)
