@@ -119,25 +119,25 @@ def speed_grid(region: Region, active: FloatArray, total: FloatArray) -> FloatAr
     wanted = np.geomspace(depths[0], depths[-1], count)
     kept = depths[np.unique(np.abs(depths[:, None] - wanted).argmin(axis=0))]
     slots = np.flatnonzero(np.isin(slices.layers, kept))
-    grid_a, grid_n = np.meshgrid(np.arange(len(active)), np.arange(len(total)))
-    column, row = grid_a.ravel(), grid_n.ravel()
-    pairs: list[tuple[Index, Index]] = []
-    for slot in slots:
-        cell = np.flatnonzero(
-            (region.active_low[slot] <= active[column])
-            & (active[column] <= region.active_high[slot])
-            & (region.total_low[slot] <= total[row])
-            & (total[row] <= region.total_high[slot])
-        )
-        pairs.append((cell, np.full(len(cell), slot, dtype=np.intp)))
-    at = np.concatenate([cell for cell, _ in pairs])
-    slot_of = np.concatenate([slot for _, slot in pairs])
-    candidate = slices.take(slot_of).candidate(region.question, total[row[at]], active[column[at]])
-    speed = tokens_per_s(candidate.time, region.question.speculation[1])
-    every = [np.broadcast_to(v, at.shape) for v in slacks(candidate).values()]
-    feasible = np.min(np.stack(every), axis=0) >= 0.0
+    row, column = (index.ravel() for index in np.indices((len(total), len(active))))
     best = np.full(len(column), -np.inf)
-    np.maximum.at(best, at[feasible], np.asarray(speed)[feasible])
+    for part in np.array_split(slots, 1 + len(slots) // 500):
+        cells = [
+            np.flatnonzero(
+                (region.active_low[slot] <= active[column])
+                & (active[column] <= region.active_high[slot])
+                & (region.total_low[slot] <= total[row])
+                & (total[row] <= region.total_high[slot])
+            )
+            for slot in part
+        ]
+        at, slot_of = np.concatenate(cells), np.repeat(part, [len(cell) for cell in cells])
+        models = total[row[at]], active[column[at]]
+        candidate = slices.take(slot_of).candidate(region.question, *models)
+        speed = np.asarray(tokens_per_s(candidate.time, region.question.speculation[1]))
+        every = [np.broadcast_to(v, at.shape) for v in slacks(candidate).values()]
+        feasible = np.min(np.stack(every), axis=0) >= 0.0
+        np.maximum.at(best, at[feasible], speed[feasible])
     return np.where(np.isfinite(best), best, np.nan).reshape(len(total), len(active))
 
 
